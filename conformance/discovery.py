@@ -1,0 +1,74 @@
+"""Finding backends: by the name of an entry point, or as module:factory."""
+
+import importlib
+import sys
+from importlib import metadata
+from pathlib import Path
+
+from kvassay.conformance.protocol import Backend, Capabilities
+
+GROUP = "kvassay.backends"
+
+
+class BackendError(ValueError):
+    """A backend that cannot be found, imported or used. The message is for the user."""
+
+
+def names() -> list[str]:
+    """The names of all backends that installed distributions announce."""
+    return sorted({point.name for point in metadata.entry_points(group=GROUP)})
+
+
+def load(spec: str) -> Backend:
+    """The backend called `spec`: an entry point's name, or "module:factory".
+
+    The factory is called without arguments; a module may lie in the current directory.
+    BackendError, with what to do, if there is no such backend or it lacks what the protocol
+    asks for.
+    """
+    backend = _from_module(spec) if ":" in spec else _from_entry_point(spec)
+    missing = [
+        name for name in ("name", "version", "capabilities", "codec") if not hasattr(backend, name)
+    ]
+    if missing:
+        raise BackendError(f"backend {spec} lacks {', '.join(missing)}; see `kvassay backends`")
+    if not isinstance(backend.capabilities, Capabilities):
+        raise BackendError(
+            f"backend {spec}: capabilities must be a kvassay.conformance.Capabilities, "
+            f"got {type(backend.capabilities).__name__}"
+        )
+    return backend
+
+
+def _from_entry_point(name: str) -> Backend:
+    found = [point for point in metadata.entry_points(group=GROUP) if point.name == name]
+    if not found:
+        raise BackendError(
+            f"no backend is called {name!r}; known are {', '.join(names())}, and module:factory "
+            "names one of yours"
+        )
+    return _call(name, *found[0].value.split(":", 1))
+
+
+def _from_module(spec: str) -> Backend:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    return _call(spec, *spec.split(":", 1))
+
+
+def _call(spec: str, module: str, factory: str) -> Backend:
+    try:
+        made = importlib.import_module(module)
+        for part in factory.split("."):
+            made = getattr(made, part)
+        backend: Backend = made() if callable(made) else made  # type: ignore[operator,assignment]
+    except ModuleNotFoundError as problem:
+        raise BackendError(
+            f"backend {spec} needs the module {problem.name!r}, which is not installed"
+        ) from problem
+    except Exception as problem:
+        raise BackendError(
+            f"backend {spec} cannot be made: {type(problem).__name__}: {problem}"
+        ) from problem
+    return backend

@@ -1,0 +1,400 @@
+"""Experiments: what is done with a codec for one seed, and the numbers that come out.
+
+An experiment gets a `Trial` and returns named statistics. A statistic is a pair (numerator,
+denominator), whose sums over the seeds make a ratio; or a single value that must hold every
+time; or a histogram. Claims name the statistic they judge.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvassay.conformance import inputs
+from kvassay.conformance.protocol import Backend, Codec
+from kvassay.reference import sphere, theory
+
+Array = NDArray[np.float64]
+Statistics = Mapping[str, Any]
+
+BINS = 1024
+
+Effort = Literal["quick", "standard", "thorough"]
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One configuration of a backend. `sketch` is "" for kinds without one."""
+
+    kind: str
+    sketch: str
+    dim: int
+    bits: int
+
+    def __str__(self) -> str:
+        sketch = f"/{self.sketch}" if self.sketch else ""
+        return f"{self.kind}{sketch} d={self.dim} b={self.bits}"
+
+
+class BackendFault(Exception):
+    """The backend answered with something that no claim can be judged on."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """How many of each a seed uses: isotropic vectors, queries, structured vectors, and
+    vectors that are only rotated."""
+
+    vectors: int
+    queries: int
+    structured: int
+    rotated: int
+
+
+def batch(dim: int, effort: Effort) -> Batch:
+    """Fewer vectors at higher dimensions, where each says more; small ones if quick."""
+    if effort == "quick":
+        return Batch(int(np.clip(2**14 // dim, 48, 192)), 32, 32, 512)
+    return Batch(int(np.clip(2**16 // dim, 96, 512)), 128, 64, 1024)
+
+
+@dataclass
+class Trial:
+    """One seed of one cell: its codecs, made when asked for, and its randomness.
+
+    Everything follows from (seed, cell, index): the data also of the experiment's name, so
+    that no experiment depends on which others run.
+    """
+
+    backend: Backend
+    cell: Cell
+    seed: int
+    index: int
+    effort: Effort
+    _codecs: dict[tuple[str, int, int], "Judged"] = field(default_factory=dict)
+
+    @property
+    def batch(self) -> Batch:
+        """The sizes of this trial's inputs."""
+        return batch(self.cell.dim, self.effort)
+
+    @cached_property
+    def codec(self) -> "Judged":
+        """The codec under test."""
+        return self.other(self.cell.kind, self.cell.bits)
+
+    def other(self, kind: str, bits: int, twin: int = 0) -> "Judged":
+        """The same seed's codec of another kind or width; `twin` 1 is a second instance,
+        2 an instance with another seed."""
+        key = (kind, bits, twin)
+        if key not in self._codecs:
+            options = {"sketch": self.cell.sketch} if kind == "turboquant-prod" else {}
+            seed = int(self._sequence("codec").generate_state(2)[twin // 2] >> 1)
+            codec = self.backend.codec(kind, self.cell.dim, bits, seed, **options)
+            includes = self.backend.capabilities.decode_includes_sketch
+            self._codecs[key] = Judged(codec, self.cell.dim, includes)
+        return self._codecs[key]
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """This trial's generator for the experiment called `purpose`."""
+        return np.random.Generator(np.random.PCG64(self._sequence(purpose)))
+
+    def _sequence(self, purpose: str) -> np.random.SeedSequence:
+        key = (crc32(str(self.cell).encode()), self.index, crc32(purpose.encode()))
+        return np.random.SeedSequence(self.seed, spawn_key=key)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A codec whose answers are checked for shape and finiteness, in float64."""
+
+    codec: Codec
+    dim: int
+    decode_includes_sketch: bool
+
+    def encode(self, x: inputs.Vectors) -> Any:
+        return self.codec.encode(x.copy())
+
+    def decode(self, code: Any, count: int) -> Array:
+        return _checked("decode", self.codec.decode(code), (count, self.dim))
+
+    def roundtrip(self, x: inputs.Vectors) -> Array:
+        return self.decode(self.encode(x), len(x))
+
+    def inner_products(self, q: Array, code: Any, count: int) -> Array:
+        """The backend's own estimates, or those that its reconstruction gives."""
+        own = getattr(self.codec, "inner_products", None)
+        if own is None:
+            return q @ self.decode(code, count).T
+        return _checked("inner_products", own(q.astype(np.float32), code), (len(q), count))
+
+    def rotate(self, x: inputs.Vectors) -> Array:
+        rotated = np.asarray(self._method("rotate")(x.copy()))
+        if rotated.ndim != 2:
+            raise BackendFault(f"rotate returned shape {rotated.shape}, should be (N, d)")
+        return _checked("rotate", rotated, (len(x), rotated.shape[1]))
+
+    def unrotate(self, y: Array) -> Array:
+        return _checked("unrotate", self._method("unrotate")(y), (len(y), self.dim))
+
+    def codebook(self) -> Array:
+        levels = np.asarray(self._method("codebook")())
+        return _checked("codebook", np.sort(levels.ravel()), (levels.size,))
+
+    def nbytes(self, code: Any) -> int:
+        return int(self.codec.nbytes(code))
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        method: Callable[..., Any] | None = getattr(self.codec, name, None)
+        if method is None:
+            raise NotImplementedError(f"the codec offers no {name}")
+        return method
+
+
+def _checked(what: str, answer: Any, shape: tuple[int, ...]) -> Array:
+    array = np.asarray(answer)
+    if array.shape != shape:
+        raise BackendFault(f"{what} returned shape {array.shape}, should be {shape}")
+    if array.dtype.kind not in "fiu":
+        raise BackendFault(f"{what} returned dtype {array.dtype}, should be floating point")
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        bad = int(np.sum(~np.isfinite(array)))
+        raise BackendFault(f"{what} returned NaN or infinity in {bad} of {array.size} values")
+    return array
+
+
+def _relative_error(x: inputs.Vectors, decoded: Array) -> Array:
+    """|x_hat - x|^2 / |x|^2 of each vector."""
+    exact = x.astype(np.float64)
+    return np.asarray(np.sum((decoded - exact) ** 2, axis=1) / np.sum(exact**2, axis=1))
+
+
+def isotropic(trial: Trial) -> Statistics:
+    """Vectors correlated with queries. All pairs count for the slope; only independent ones
+    for the variance, since the error of a correlated pair depends on its angle.
+
+    Products are divided by |x|, so that loud vectors weigh no more than others.
+    """
+    rng = trial.rng("isotropic")
+    count, queries = trial.batch.vectors, trial.batch.queries
+    q = inputs.unit_queries(rng, queries, trial.cell.dim)
+    x = inputs.correlated(rng, q, count)
+    norms = np.linalg.norm(x.astype(np.float64), axis=1)
+    truth = q @ x.astype(np.float64).T / norms
+    independent = np.ones(truth.shape, dtype=bool)
+    independent[np.arange(count) % queries, np.arange(count)] = False
+
+    def squared_error(codec: Judged) -> float:
+        estimate = codec.inner_products(q, codec.encode(x), count) / norms
+        return float(np.sum(((estimate - truth) ** 2)[independent]))
+
+    codec, cell = trial.codec, trial.cell
+    code = codec.encode(x)
+    error = _relative_error(x, codec.decode(code, count))
+    statistics: dict[str, Any] = {"distortion": (float(np.sum(error)), float(count))}
+    if cell.kind == "turboquant-prod" and not _carries_sketch(codec):
+        return statistics
+    estimate = codec.inner_products(q, code, count) / norms
+    variance = float(np.sum(((estimate - truth) ** 2)[independent]))
+    pairs = float(np.sum(independent)) / cell.dim
+    statistics["slope"] = (float(np.sum(estimate * truth)), float(np.sum(truth**2)))
+    statistics["variance"] = (variance, pairs)
+    if cell.kind == "turboquant-prod" and "turboquant-mse" in trial.backend.capabilities.kinds:
+        for name, bits in (("pi_over_2", cell.bits - 1), ("two_pi", cell.bits)):
+            if bits:
+                try:
+                    peer = trial.other("turboquant-mse", bits)
+                except NotImplementedError:
+                    continue
+                statistics[name] = (variance, squared_error(peer))
+    return statistics
+
+
+def _carries_sketch(codec: Judged) -> bool:
+    return codec.decode_includes_sketch or hasattr(codec.codec, "inner_products")
+
+
+def structured(family: str) -> Callable[[Trial], Statistics]:
+    """Distortion and slope on one of the structured families."""
+
+    def experiment(trial: Trial) -> Statistics:
+        rng = trial.rng(family)
+        many = family == "scales"
+        count = trial.batch.vectors if many else trial.batch.structured
+        x = inputs.FAMILIES[family](rng, count, trial.cell.dim)
+        codec = trial.codec
+        code = codec.encode(x)
+        error = _relative_error(x, codec.decode(code, len(x)))
+        statistics: dict[str, Any] = {
+            "distortion": (float(np.sum(error)), float(len(x))),
+            "log_distortion": (float(np.sum(np.log(error + 1e-12))), float(len(x))),
+        }
+        if trial.cell.kind == "turboquant-prod" and _carries_sketch(codec):
+            q = inputs.queries_near(rng, x)
+            norms = np.linalg.norm(x.astype(np.float64), axis=1)
+            estimate = np.diag(codec.inner_products(q, code, len(x))) / norms
+            truth = np.sum(q * x.astype(np.float64), axis=1) / norms
+            statistics["slope"] = (float(estimate @ truth), float(truth @ truth))
+        return statistics
+
+    return experiment
+
+
+def coordinates(trial: Trial) -> Statistics:
+    """Histogram of F(coordinate), one coordinate of each of many rotated isotropic vectors:
+    a fresh vector for each, so that they are independent given the rotation."""
+    count = trial.batch.rotated
+    x = inputs.isotropic(trial.rng("coordinates"), count, trial.cell.dim)
+    rotated = trial.codec.rotate(x)
+    norms = np.linalg.norm(x.astype(np.float64), axis=1)
+    rows = np.arange(len(x))
+    picked = rotated[rows, (rows + trial.index * count) % rotated.shape[1]] / norms
+    uniform = sphere.cdf(picked, rotated.shape[1])
+    counts = np.bincount(np.minimum((uniform * BINS).astype(int), BINS - 1), minlength=BINS)
+    return {"histogram": counts}
+
+
+def isometry(trial: Trial) -> Statistics:
+    """Norms, inner products, singular values and the inverse of the rotation, each as the
+    largest relative error over a batch with structure."""
+    rng = trial.rng("isometry")
+    dim = trial.cell.dim
+    rank = min(4, dim - 1)
+    low_rank = rng.standard_normal((24, rank)) @ rng.standard_normal((rank, dim))
+    x = np.vstack(
+        [
+            inputs.isotropic(rng, 24, dim),
+            inputs.dc(rng, 8, dim),
+            inputs.one_hot(rng, 8, dim),
+            low_rank.astype(np.float32),
+        ]
+    )
+    rotated = trial.codec.rotate(x)
+    exact = x.astype(np.float64)
+    norms = np.linalg.norm(exact, axis=1)
+    gram = (rotated @ rotated.T - exact @ exact.T) / np.outer(norms, norms)
+    before = np.linalg.svd(exact[-24:], compute_uv=False)
+    after = np.linalg.svd(rotated[-24:], compute_uv=False)
+    size = min(len(before), len(after))
+    spectrum = np.max(np.abs(after[:size] - before[:size])) / before[0]
+    statistics = {"gram": float(np.max(np.abs(gram))), "spectrum": float(spectrum)}
+    if hasattr(trial.codec.codec, "unrotate"):
+        back = trial.codec.unrotate(rotated) - exact
+        statistics["inverse"] = float(np.max(np.linalg.norm(back, axis=1) / norms))
+    return statistics
+
+
+def table(trial: Trial) -> Statistics:
+    """The codebook under the exact law: its distortion over the least possible, less 1, and
+    its distance from the Gaussian table over the exact codebook's."""
+    cell = trial.cell
+    bits = cell.bits - (cell.kind == "turboquant-prod")
+    if bits == 0:
+        raise NotImplementedError("at 1 bit the sketch stands alone, without a codebook")
+    levels = trial.codec.codebook()
+    if len(levels) != 2**bits:
+        raise BackendFault(f"codebook returned {len(levels)} levels, should be {2**bits}")
+    least = theory.lloyd_max_distortion(cell.dim, bits)
+    return {
+        "excess": theory.table_distortion(levels, cell.dim) / least - 1,
+        "gap": theory.table_gap(levels, cell.dim, bits),
+    }
+
+
+def contract(trial: Trial) -> Statistics:
+    """What any codec owes its caller: size, batch invariance, determinism, use of the seed."""
+    cell = trial.cell
+    rng = trial.rng("contract")
+    x = np.vstack(
+        [
+            inputs.isotropic(rng, 12, cell.dim),
+            inputs.dc(rng, 2, cell.dim),
+            inputs.one_hot(rng, 2, cell.dim),
+        ]
+    )
+    codec = trial.codec
+    decoded = codec.roundtrip(x)
+    energy = np.sum(x.astype(np.float64) ** 2, axis=1)
+
+    def deviation(other: Array) -> Array:
+        """Squared difference of each vector's reconstruction, over the squared error that
+        the bits allow."""
+        difference = np.sum((other - decoded) ** 2, axis=1) / energy
+        return np.asarray(difference / theory.lloyd_max_distortion(cell.dim, cell.bits))
+
+    singles = np.vstack([codec.roundtrip(x[row : row + 1]) for row in range(len(x))])
+    loud = len(x) // 2
+    disturbed = x.copy()
+    disturbed[loud] *= np.float32(1000)
+    neighbours = np.delete(deviation(codec.roundtrip(disturbed)), loud)
+
+    twin = trial.other(cell.kind, cell.bits, twin=1)
+    crossed = twin.decode(codec.encode(x), len(x))
+    again = [codec.roundtrip(x), twin.roundtrip(x), crossed]
+    unequal = max(float(np.mean(np.any(other != decoded, axis=1))) for other in again)
+
+    statistics = {
+        "singles": float(np.mean(deviation(singles))),
+        "neighbours": float(np.mean(neighbours)),
+        "repeats": unequal,
+        **_sizes(codec, rng, cell),
+    }
+    if cell.kind != "scalar":
+        stranger = trial.other(cell.kind, cell.bits, twin=2).roundtrip(x)
+        # Isotropic rows only: a one-hot vector may well decode alike under two rotations.
+        statistics["seed_unused"] = float(np.mean(np.all(stranger == decoded, axis=1)[:12]))
+    return statistics
+
+
+def _sizes(codec: Judged, rng: np.random.Generator, cell: Cell) -> dict[str, float]:
+    """Bytes a further vector takes: as declared, and as found in the code object."""
+    few, many = 16, 48
+    x = inputs.isotropic(rng, many, cell.dim)
+    codes = [codec.encode(x[:few]), codec.encode(x)]
+    declared = (codec.nbytes(codes[1]) - codec.nbytes(codes[0])) / (many - few)
+    held = (held_bytes(codes[1]) - held_bytes(codes[0])) / (many - few)
+    return {"held": held, "undeclared": held - declared}
+
+
+def held_bytes(thing: Any) -> int:
+    """Bytes of data in an object: arrays, tensors, bytes and numbers, however nested."""
+    seen: set[int] = set()
+
+    def walk(part: Any) -> int:
+        if part is None or isinstance(part, (bool, type)) or callable(part):
+            return 0
+        if isinstance(part, (int, float, np.generic)):
+            return 8 if isinstance(part, (int, float)) else part.nbytes
+        if isinstance(part, (bytes, bytearray, str)):
+            return len(part)
+        if id(part) in seen:
+            return 0
+        seen.add(id(part))
+        if isinstance(part, np.ndarray) and part.dtype != object:
+            return part.nbytes
+        if isinstance(getattr(part, "nbytes", None), int) and hasattr(part, "dtype"):
+            return int(part.nbytes)  # a tensor
+        if isinstance(part, Mapping):
+            return sum(walk(value) for value in part.values())
+        if isinstance(part, (list, tuple, set, frozenset, np.ndarray)):
+            return sum(walk(value) for value in part)
+        slots = [name for kind in type(part).__mro__ for name in getattr(kind, "__slots__", ())]
+        held = [getattr(part, name) for name in slots if hasattr(part, name)]
+        return sum(walk(value) for value in [*getattr(part, "__dict__", {}).values(), *held])
+
+    return walk(thing)
+
+
+EXPERIMENTS: dict[str, Callable[[Trial], Statistics]] = {
+    "isotropic": isotropic,
+    "coordinates": coordinates,
+    "isometry": isometry,
+    "table": table,
+    "contract": contract,
+    **{name: structured(name) for name in inputs.FAMILIES if name != "isotropic"},
+}

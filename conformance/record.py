@@ -1,0 +1,103 @@
+"""The record of a run: JSON lines, a header, one entry a decided part of a claim, a footer.
+
+A record without a footer is not a valid report: the run was stopped. Schema 1:
+
+header  {"record": "header", "schema": 1, "suite", "backend": {...}, "run": {...}, "machine"}
+entry   {"record": "entry", ...the fields of `Entry`}
+footer  {"record": "footer", "planned", "conforms", "violates", "inconclusive",
+         "not_applicable", "error"}
+
+Entries are the same bytes for the same seed, whatever ran them; only the header names the
+machine and the time.
+"""
+
+import json
+import platform
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any, TextIO
+
+SCHEMA = 1
+COUNTED = ("conforms", "violates", "inconclusive", "not applicable", "error")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What was found for one part of one claim in one cell.
+
+    `interval` and `band` are [low, high] with None for no end; `n` counts seeds; `alpha` is
+    this entry's share of the run's false-alarm budget; `smallest_violation` is what n seeds
+    detect with probability 1 - beta, relative to the prediction where that is not 0.
+    `reason` explains "not applicable" and "error".
+    """
+
+    id: str
+    part: str
+    kind: str
+    sketch: str
+    dim: int
+    bits: int
+    verdict: str
+    estimate: float | None
+    interval: tuple[float | None, float | None] | None
+    predicted: float | None
+    band: tuple[float | None, float | None] | None
+    n: int
+    alpha: float
+    beta: float
+    smallest_violation: float | None
+    seed: int
+    reason: str
+    reproduce: str
+
+
+def tally(entries: Iterable[Entry]) -> dict[str, int]:
+    """How many entries have each verdict; the key "planned" holds their sum."""
+    counts = Counter(entry.verdict for entry in entries)
+    result = {"planned": sum(counts.values())}
+    return result | {verdict.replace(" ", "_"): counts[verdict] for verdict in COUNTED}
+
+
+def header(backend: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+    """The header of a run that starts now."""
+    return {
+        "record": "header",
+        "schema": SCHEMA,
+        "suite": metadata.version("kvassay"),
+        "backend": backend,
+        "run": run,
+        "machine": {
+            "python": platform.python_version(),
+            "numpy": metadata.version("numpy"),
+            "scipy": metadata.version("scipy"),
+            "system": platform.platform(),
+            "processor": platform.machine(),
+        },
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+class RecordWriter:
+    """Appends to a new file, each line as soon as it is known, so that a stopped run keeps
+    what it had. FileExistsError if the file is there already."""
+
+    def __init__(self, path: Path, first: dict[str, Any]) -> None:
+        self._file: TextIO = path.open("x", encoding="utf-8")
+        self._write(first)
+
+    def add(self, entry: Entry) -> None:
+        """Appends one entry."""
+        self._write({"record": "entry", **asdict(entry)})
+
+    def close(self, entries: Iterable[Entry]) -> None:
+        """Appends the footer: the run is complete."""
+        self._write({"record": "footer", **tally(entries)})
+        self._file.close()
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._file.write(json.dumps(line, allow_nan=False) + "\n")
+        self._file.flush()

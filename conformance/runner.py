@@ -1,0 +1,356 @@
+"""The runner: plans the entries, draws seeds until each is decided, and collects.
+
+A cell (kind, sketch, dim, bits) is one task: its claims share the trials. Tasks go to any
+`concurrent.futures.Executor`; the results do not depend on which.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from math import isfinite
+from multiprocessing import get_context
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from kvassay.conformance import discovery
+from kvassay.conformance.catalogue import BY_ID, CLAIMS
+from kvassay.conformance.claims import Claim, Part
+from kvassay.conformance.experiments import EXPERIMENTS, BackendFault, Cell, Effort, Trial
+from kvassay.conformance.protocol import Backend
+from kvassay.conformance.record import Entry, tally
+from kvassay.conformance.statistics import Band, Interval, spend
+
+DIMS = (64, 80, 128, 576)
+BITS = (1, 2, 3, 4, 5, 6)
+ALPHA = 1e-3  # false alarms a run
+SPLIT = 2000  # entries that share it, so that a part of a run repeats the same intervals
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run does: the grid, the claims, the effort and the seed.
+
+    Empty `kinds` or `sketches` mean all that the backend has, empty `claims` all there are.
+    """
+
+    kinds: tuple[str, ...] = ()
+    sketches: tuple[str, ...] = ()
+    dims: tuple[int, ...] = DIMS
+    bits: tuple[int, ...] = BITS
+    claims: tuple[str, ...] = ()
+    effort: Effort = "standard"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.claims if name not in BY_ID]:
+            raise ValueError(f"no claim is called {unknown[0]!r}; `kvassay claims` lists them")
+        if wrong := [dim for dim in self.dims if dim < 2]:
+            raise ValueError(f"dim must be at least 2, got {wrong[0]}")
+        if wrong := [bits for bits in self.bits if not 1 <= bits <= 8]:
+            raise ValueError(f"bits must be in 1..8, got {wrong[0]}")
+        if self.seed < 0:
+            raise ValueError(f"seed must be at least 0, got {self.seed}")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One cell and what is planned for it."""
+
+    spec: str | Backend
+    cell: Cell
+    planned: tuple[tuple[str, Part], ...]
+    effort: Effort
+    alpha: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of a run. `counts` has "planned" and a number for each verdict."""
+
+    name: str
+    version: str
+    entries: tuple[Entry, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return tally(self.entries)
+
+    @property
+    def exit_code(self) -> int:
+        """0 all that applies conforms, 1 something violates, 3 something is undecided or
+        failed, or nothing was judged at all."""
+        counts = self.counts
+        if counts["violates"]:
+            return 1
+        if counts["inconclusive"] or counts["error"] or not counts["conforms"]:
+            return 3
+        return 0
+
+
+def check(
+    backend: str | Backend,
+    settings: Settings | None = None,
+    *,
+    executor: Executor | None = None,
+    workers: int = 1,
+    on_entry: Callable[[Entry], None] = lambda entry: None,
+) -> Report:
+    """Holds `backend`, a name, a "module:factory" or an object, against the claims.
+
+    If `executor` is given, cells go there (the backend must then be a name, or pickle);
+    else if `workers` is above 1, to that many processes; else they run here. `on_entry` is
+    called with each entry as soon as its cell is done, in the order of the plan.
+
+    >>> from kvassay.conformance import Settings, check
+    >>> report = check("zero", Settings(dims=(64,), bits=(2,), claims=("distortion",)))
+    >>> report.counts["violates"], report.exit_code
+    (6, 1)
+    """
+    settings = settings or Settings()
+    loaded = discovery.load(backend) if isinstance(backend, str) else backend
+    tasks = plan(backend, loaded, settings)
+    if executor is not None:
+        results = _submit(executor, tasks, window=64)
+    elif workers > 1:
+        results = _in_processes(tasks, workers)
+    else:
+        results = map(run_cell, tasks)
+    entries = []
+    for result in results:
+        for entry in result:
+            entries.append(entry)
+            on_entry(entry)
+    return Report(loaded.name, loaded.version, tuple(entries))
+
+
+def planned_entries(backend: Backend, settings: Settings) -> int:
+    """How many entries a run will have."""
+    return sum(len(task.planned) for task in plan(backend, backend, settings))
+
+
+def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task]:
+    """The cells of the grid and the parts of claims planned for each, dearest cells first.
+
+    ValueError where the backend has none of the kinds or sketches asked for, or where a
+    claim's delta cannot be resolved at a dimension asked for.
+    """
+    capabilities = backend.capabilities
+    for what, asked, offered in (
+        ("kind", settings.kinds, capabilities.kinds),
+        ("sketch", settings.sketches, capabilities.sketches),
+    ):
+        if missing := [name for name in asked if name not in offered]:
+            raise ValueError(
+                f"{what} {missing[0]!r} is not among what {backend.name} offers: "
+                f"{', '.join(offered) or 'none'}"
+            )
+    cells = [
+        Cell(kind, sketch, dim, bits)
+        for kind in settings.kinds or capabilities.kinds
+        for sketch in (
+            (settings.sketches or capabilities.sketches) if kind == "turboquant-prod" else ("",)
+        )
+        for dim in sorted(set(settings.dims), reverse=True)
+        for bits in sorted(set(settings.bits))
+    ]
+    cells.sort(key=lambda cell: (-cell.dim, cell.kind != "turboquant-prod"))
+    claims = [BY_ID[name] for name in settings.claims] or list(CLAIMS)
+    widest = max(settings.bits)
+    chosen = [
+        (
+            cell,
+            tuple(
+                (claim.id, part)
+                for claim in claims
+                if claim.every_width or cell.bits == widest
+                for part in claim.parts_for(cell)
+            ),
+        )
+        for cell in cells
+    ]
+    alpha = ALPHA / max(SPLIT, sum(len(planned) for _, planned in chosen))
+    tasks = [
+        Task(spec, cell, planned, settings.effort, alpha, settings.seed)
+        for cell, planned in chosen
+        if planned
+    ]
+    for task in tasks:
+        for claim_id, part in task.planned:
+            BY_ID[claim_id].needed(task.cell, part.name, task.effort, alpha)
+    return tasks
+
+
+@dataclass
+class _Open:
+    """An entry in the making."""
+
+    claim: Claim
+    part: Part
+    looks: list[int]
+    alphas: list[float]
+    entry: Entry
+
+    def settle(self, verdict: str, reason: str = "") -> None:
+        self.entry = replace(self.entry, verdict=verdict, reason=reason)
+
+    @property
+    def undecided(self) -> bool:
+        return not self.entry.verdict
+
+
+def run_cell(task: Task) -> list[Entry]:
+    """Draws seeds for one cell until every planned entry has a verdict.
+
+    One BLAS thread: small products are faster so, and round the same everywhere.
+    """
+    with threadpool_limits(limits=1):
+        try:
+            backend = discovery.load(task.spec) if isinstance(task.spec, str) else task.spec
+        except ValueError as problem:
+            return failed(task, str(problem))
+        return _run(task, backend)
+
+
+def failed(task: Task, reason: str) -> list[Entry]:
+    """The entries of a cell that could not run at all."""
+    opened = _open(task)
+    for item in opened:
+        item.settle("error", reason)
+    return [item.entry for item in opened]
+
+
+def _run(task: Task, backend: Backend) -> list[Entry]:
+    opened = _open(task)
+    values: dict[tuple[str, str], list[Any]] = {}
+    done = 0
+    while pending := [item for item in opened if item.undecided]:
+        target = min(next(look for look in item.looks if look > done) for item in pending)
+        for index in range(done, target):
+            trial = Trial(backend, task.cell, task.seed, index, task.effort)
+            for name in sorted({item.part.experiment for item in pending if item.undecided}):
+                try:
+                    answers = EXPERIMENTS[name](trial)
+                except NotImplementedError as problem:
+                    _settle(pending, name, "not applicable", str(problem) or "not offered")
+                except BackendFault as problem:
+                    _settle(pending, name, "error", str(problem))
+                except Exception as problem:
+                    _settle(pending, name, "error", f"{type(problem).__name__}: {problem}")
+                else:
+                    for statistic, value in answers.items():
+                        values.setdefault((name, statistic), []).append(value)
+        done = target
+        for item in pending:
+            if item.undecided and done in item.looks:
+                _look(item, values.get((item.part.experiment, item.part.statistic)), task, done)
+    return [item.entry for item in opened]
+
+
+def _settle(items: Sequence[_Open], experiment: str, verdict: str, reason: str) -> None:
+    for item in items:
+        if item.undecided and item.part.experiment == experiment:
+            item.settle(verdict, reason)
+
+
+def _look(item: _Open, values: list[Any] | None, task: Task, count: int) -> None:
+    claim, name, cell = item.claim, item.part.name, task.cell
+    if values is None:
+        item.settle("not applicable", f"needs {', '.join(claim.needs)}")
+        return
+    alpha = item.alphas[item.looks.index(count)]
+    verdict, interval = claim.judge(values, cell, name, task.effort, alpha)
+    if verdict == "undecided":
+        verdict = "inconclusive" if count == item.looks[-1] else ""
+    item.entry = replace(
+        item.entry,
+        verdict=verdict,
+        estimate=interval.estimate,
+        interval=_ends(interval),
+        n=count,
+        smallest_violation=claim.smallest_violation(count, cell, name, task.effort, alpha),
+    )
+
+
+def _open(task: Task) -> list[_Open]:
+    opened = []
+    for claim_id, part in task.planned:
+        claim = BY_ID[claim_id]
+        looks = claim.looks(task.cell, part.name, task.effort, task.alpha)
+        entry = Entry(
+            id=claim.id,
+            part=part.name,
+            kind=task.cell.kind,
+            sketch=task.cell.sketch,
+            dim=task.cell.dim,
+            bits=task.cell.bits,
+            verdict="",
+            estimate=None,
+            interval=None,
+            predicted=claim.prediction(task.cell, part.name),
+            band=_ends(claim.band(task.cell, part.name, task.effort)),
+            n=0,
+            alpha=task.alpha,
+            beta=claim.beta,
+            smallest_violation=None,
+            seed=task.seed,
+            reason="",
+            reproduce=_command(task, claim),
+        )
+        opened.append(_Open(claim, part, looks, spend(task.alpha, len(looks)), entry))
+    return opened
+
+
+def _command(task: Task, claim: Claim) -> str:
+    cell = task.cell
+    name = task.spec if isinstance(task.spec, str) else task.spec.name
+    sketch = f" --sketch {cell.sketch}" if cell.sketch else ""
+    return (
+        f"kvassay check {name} --claim {claim.id} --kind {cell.kind}{sketch} "
+        f"--dim {cell.dim} --bits {cell.bits} --effort {task.effort} --seed {task.seed}"
+    )
+
+
+def _ends(span: Band | Interval) -> tuple[float | None, float | None]:
+    low, high = span.low, span.high
+    return (low if isfinite(low) else None, high if isfinite(high) else None)
+
+
+def _submit(executor: Executor, tasks: Sequence[Task], window: int) -> Iterator[list[Entry]]:
+    """Results in the order of the tasks, with at most `window` tasks in flight."""
+    flying: deque[Future[list[Entry]]] = deque()
+    for task in tasks:
+        flying.append(executor.submit(run_cell, task))
+        if len(flying) >= window:
+            yield flying.popleft().result()
+    while flying:
+        yield flying.popleft().result()
+
+
+def _in_processes(tasks: Sequence[Task], workers: int) -> Iterator[list[Entry]]:
+    """The same in processes of our own. Where one dies, the cells that were not done run
+    again one by one, so that only the one that kills its process is an error."""
+    done = 0
+    with _pool(workers) as pool:
+        try:
+            for result in _submit(pool, tasks, window=4 * workers):
+                yield result
+                done += 1
+        except BrokenExecutor:
+            pass
+    for task in tasks[done:]:
+        with _pool(1) as pool:
+            try:
+                yield pool.submit(run_cell, task).result()
+            except BrokenExecutor:
+                yield failed(task, "the backend ended the process it ran in (a crash)")
+
+
+def _pool(workers: int) -> ProcessPoolExecutor:
+    # Fresh interpreters: a forked one inherits locks and threads of libraries in use here.
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))

@@ -1,0 +1,225 @@
+"""The codecs: `scalar`, `turboquant-mse` and `turboquant-prod`.
+
+`bits` counts the payload bits per coordinate, the sketch bit included: `turboquant-prod`
+at b bits is Lloyd-Max at b - 1 bits and a sketch of d rows (at b = 1 the sketch alone).
+The norm of each vector, and of its residual, is side information: one float64 each, and
+`Code.nbytes` counts it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kvassay.reference import hadamard, packing, qjl
+from kvassay.reference._checks import require_choice, require_integer, require_vectors
+from kvassay.reference.lloyd_max import MAX_BITS, codebook
+from kvassay.reference.packing import Bytes
+from kvassay.reference.sphere import Array
+
+KINDS = ("scalar", "turboquant-mse", "turboquant-prod")
+_CHUNK = 512  # rows at a time: keeps the working set in cache and memory bounded
+
+
+@dataclass(frozen=True, eq=False)
+class Code:
+    """N encoded vectors; len() is N.
+
+    `indices` (N, ceil(d b / 8)) packed levels, `norms` (N,); with a sketch also `signs`
+    (N, ceil(rows / 8)) packed, 1 for +1, and `residual_norms` (N,) relative to the norm.
+    """
+
+    indices: Bytes
+    norms: Array
+    signs: Bytes | None = None
+    residual_norms: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.norms)
+
+    def __getitem__(self, rows: slice) -> "Code":
+        return Code(*(None if part is None else part[rows] for part in self._parts()))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all N vectors, side information included."""
+        return sum(part.nbytes for part in self._parts() if part is not None)
+
+    def tobytes(self) -> bytes:
+        """Everything stored, in the order of the fields."""
+        return b"".join(part.tobytes() for part in self._parts() if part is not None)
+
+    def _parts(self) -> tuple[Bytes, Array, Bytes | None, Array | None]:
+        return self.indices, self.norms, self.signs, self.residual_norms
+
+
+class Scalar:
+    """Per-vector norm and Lloyd-Max on the coordinates as they are: no rotation.
+
+    The baseline of both papers ("KV", "Plain-KV").
+    """
+
+    def __init__(self, dim: int, bits: int) -> None:
+        self.dim = require_integer("dim", dim, 2)
+        self.bits = require_integer("bits", bits, 1, MAX_BITS)
+        self._book = codebook(dim, bits)
+
+    def encode(self, x: Array) -> Code:
+        """Code of the rows of `x`, (N, d) of any floating dtype, finite. ValueError else."""
+        x = require_vectors("x", x, self.dim)
+        parts = [self._encode(x[i : i + _CHUNK]) for i in range(0, len(x), _CHUNK)]
+        if not parts:
+            return self._encode(x)
+        columns = zip(*(part._parts() for part in parts), strict=True)
+        return Code(*(None if c[0] is None else np.concatenate(c) for c in columns))
+
+    def decode(self, code: Code) -> Array:
+        """Reconstruction, (N, d) float64."""
+        return self._from_coordinates(self._coordinates(code)) * code.norms[:, None]
+
+    def inner_products(self, q: Array, code: Code) -> Array:
+        """Estimates of <q_i, x_j>, (M, N), without decoding: the query is rotated instead."""
+        coordinates = self._to_coordinates(require_vectors("q", q, self.dim))
+        return hadamard.rows_times(coordinates, self._coordinates(code).T) * code.norms
+
+    def nbytes(self, code: Code) -> int:
+        """Bytes that `code` holds, side information included."""
+        return code.nbytes
+
+    def codebook(self) -> Array:
+        """Levels for the coordinates of a unit vector, increasing."""
+        return self._book.levels
+
+    def _encode(self, x: Array) -> Code:
+        unit, norms = normalize(x)
+        indices = self._book.quantize(self._to_coordinates(unit))
+        return Code(packing.pack(indices, self.bits), norms)
+
+    def _coordinates(self, code: Code) -> Array:
+        return self._book.levels[packing.unpack(code.indices, self.dim, self.bits)]
+
+    def _to_coordinates(self, x: Array) -> Array:
+        return x
+
+    def _from_coordinates(self, y: Array) -> Array:
+        return y
+
+
+class TurboQuantMSE(Scalar):
+    """Random rotation, then Lloyd-Max (TurboQuant, algorithm 1). Slope 1 - D_b(d)."""
+
+    def __init__(self, dim: int, bits: int, seed: int, rotation: str = "hadamard") -> None:
+        super().__init__(dim, bits)
+        self._rotation = hadamard.rotation(rotation, dim, _stream(seed, 0))
+
+    def rotate(self, x: Array) -> Array:
+        """Rows of `x` (N, d) in the rotated coordinates."""
+        return self._rotation.forward(x)
+
+    def unrotate(self, y: Array) -> Array:
+        """The inverse of `rotate`."""
+        return self._rotation.inverse(y)
+
+    _to_coordinates = rotate
+    _from_coordinates = unrotate
+
+
+class TurboQuantProd(TurboQuantMSE):
+    """Lloyd-Max at bits - 1 and QJL on the residual (TurboQuant, algorithm 2). Slope 1.
+
+    The sketch acts on the residual in the rotated coordinates. `rows` defaults to d.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        bits: int,
+        seed: int,
+        rotation: str = "hadamard",
+        sketch: str = "gaussian",
+        rows: int | None = None,
+    ) -> None:
+        require_integer("bits", bits, 1, MAX_BITS)
+        super().__init__(dim, max(bits - 1, 1), seed, rotation)
+        self.bits = bits
+        self._sketch = qjl.sketch(sketch, dim, dim if rows is None else rows, _stream(seed, 1))
+
+    def codebook(self) -> Array:
+        """Levels of the scalar part; the single level 0 when it has no bits."""
+        return self._book.levels if self.bits > 1 else np.zeros(1)
+
+    def _encode(self, x: Array) -> Code:
+        unit, norms = normalize(x)
+        residual = self._rotation.forward(unit)
+        packed = np.zeros((len(x), 0), dtype=np.uint8)
+        if self.bits > 1:
+            indices = self._book.quantize(residual)
+            packed = packing.pack(indices, self.bits - 1)
+            residual = residual - self._book.levels[indices]
+        direction, residual_norms = normalize(residual)
+        signs = np.packbits(self._sketch.project(direction) >= 0, axis=1, bitorder="little")
+        return Code(packed, norms, signs, residual_norms)
+
+    def _coordinates(self, code: Code) -> Array:
+        if code.signs is None or code.residual_norms is None:
+            raise ValueError("code must hold a sketch, got one without signs")
+        signs = np.where(packing.unpack(code.signs, self._sketch.rows, 1), 1.0, -1.0)
+        correction = qjl.reconstruct(self._sketch, signs, code.residual_norms)
+        if self.bits == 1:
+            return correction
+        indices = packing.unpack(code.indices, self.dim, self.bits - 1)
+        return self._book.levels[indices] + correction
+
+
+Codec = Scalar | TurboQuantMSE | TurboQuantProd
+
+
+def codec(
+    kind: str,
+    dim: int,
+    bits: int,
+    seed: int,
+    *,
+    rotation: str = "hadamard",
+    sketch: str = "gaussian",
+    rows: int | None = None,
+) -> Codec:
+    """The codec of `kind` for vectors of dimension `dim` >= 2 at `bits` in 1..8.
+
+    `seed` >= 0 fixes the rotation and the sketch: the same arguments give the same bytes.
+    If `rotation` is "haar", a dense random rotation replaces the randomized Hadamard one.
+    `sketch` and `rows` concern "turboquant-prod" alone. ValueError for anything else.
+
+    >>> x = np.random.default_rng(0).standard_normal((1000, 128))
+    >>> mse = codec("turboquant-mse", 128, 4, seed=1)
+    >>> error = mse.decode(mse.encode(x)) - x
+    >>> round(float(np.sum(error**2) / np.sum(x**2)), 4)  # D_4(128) = .009315
+    0.0093
+    """
+    require_choice("kind", kind, KINDS)
+    require_integer("seed", seed, 0)
+    if kind == "scalar":
+        return Scalar(dim, bits)
+    if kind == "turboquant-mse":
+        return TurboQuantMSE(dim, bits, seed, rotation)
+    return TurboQuantProd(dim, bits, seed, rotation, sketch, rows)
+
+
+def normalize(x: Array) -> tuple[Array, Array]:
+    """Unit rows and their norms; a zero row stays zero with norm 0.
+
+    The largest coordinate is divided out first, so that squares neither overflow nor
+    vanish. ValueError where the norm itself exceeds float64.
+    """
+    largest = np.max(np.abs(x), axis=1, initial=0.0)
+    safe = np.where(largest > 0, largest, 1.0)
+    scaled = x / safe[:, None]
+    lengths = np.sqrt(np.einsum("nd,nd->n", scaled, scaled))
+    with np.errstate(over="ignore"):
+        norms = lengths * largest
+    if not np.isfinite(norms).all():
+        raise ValueError("x must have norms within float64, got a row whose norm overflows")
+    return scaled / np.where(largest > 0, lengths, 1.0)[:, None], norms
+
+
+def _stream(seed: int, purpose: int) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(purpose,))))

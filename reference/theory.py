@@ -1,0 +1,265 @@
+"""What a correct codec does: every prediction that a claim uses, with its derivation.
+
+Distortion is the relative squared error E|x - x_hat|^2 / |x|^2. "Isotropic" means that
+the pair (query, vector) has a law that no rotation changes; with a random rotation every
+input is as good as isotropic. d is the dimension, b the bits per coordinate, m the rows of
+the sketch, D_b(d) the Lloyd-Max distortion.
+"""
+
+from functools import cache
+
+import numpy as np
+from scipy import special
+
+from kvassay.reference import sphere
+from kvassay.reference._checks import require_choice, require_integer
+from kvassay.reference.lloyd_max import MAX_BITS, codebook
+from kvassay.reference.sphere import Array
+
+SKETCHES = ("gaussian", "orthogonal")
+
+
+def lloyd_max_distortion(dim: int, bits: int) -> float:
+    """D_b(d): distortion of `scalar` (isotropic input) and `turboquant-mse` (any input).
+
+    Every coordinate of x / |x| follows the coordinate law, the levels c are optimal for it,
+    and the errors of d coordinates add up: D = d E(t - c(t))^2. D_0 = 1 (nothing stored).
+    (TurboQuant, theorem 1, exact at finite d.)
+
+    >>> [round(lloyd_max_distortion(64, b), 6) for b in (1, 2, 3)]
+    [0.358387, 0.114526, 0.033391]
+    """
+    require_integer("bits", bits, 0, MAX_BITS)
+    return codebook(dim, bits).distortion if bits else 1.0
+
+
+def rate_distortion_bound(bits: int) -> float:
+    """4^-b: no code of b bits per coordinate does better on an isotropic Gaussian source.
+
+    Shannon's distortion-rate function of a Gaussian. D_b lies above it at every b and d.
+    """
+    return float(4.0**-bits)
+
+
+def mse_slope(dim: int, bits: int) -> float:
+    """Slope of <q, x_hat> on <q, x> without a sketch: 1 - D_b(d).
+
+    A level is the mean of its cell, so E[c t] = E c^2, hence E<x_hat, x> = E|x_hat|^2 =
+    (1 - D)|x|^2. The part of q across x adds nothing on average. (TurboQuant, section 3.2;
+    paper A, section 1.)
+    """
+    return 1 - lloyd_max_distortion(dim, bits)
+
+
+def prod_slope(dim: int, bits: int) -> float:
+    """Slope of the estimate of <q, x> with a sketch: 1. QJL is unbiased (QJL, lemma 3.2)."""
+    return 1.0
+
+
+def sketch_noise(dim: int, sketch: str, rows: int | None = None) -> float:
+    """E|r_hat - r|^2 / |r|^2 of the QJL reconstruction r_hat = k |r| S^T sign(S r).
+
+    It is unbiased, so this is E|r_hat|^2 / |r|^2 - 1.
+
+    Gaussian: summing `sketch_variance` over d orthonormal queries gives ((pi/2) d - 1)/m.
+    Orthogonal: the rows of one block are orthonormal, so |S^T s|^2 is its number of rows,
+    whatever the signs; two blocks are independent, so their parts have the inner product
+    of their means. With m <= d it is 1/(m a^2) - 1 where a = E|u_1|, which for m = d tends
+    to pi/2 - 1.
+
+    >>> round(sketch_noise(128, "gaussian"), 4), round(sketch_noise(128, "orthogonal"), 4)
+    (1.563, 0.5647)
+    """
+    require_choice("sketch", sketch, SKETCHES)
+    rows = dim if rows is None else require_integer("rows", rows, 1)
+    if sketch == "gaussian":
+        return (np.pi / 2 * dim - 1) / rows
+    mean_abs = sphere.mean_abs(dim)
+    whole, rest = divmod(rows, dim)
+    sum_of_squares = whole * dim**2 + rest**2
+    energy = rows + (rows**2 - sum_of_squares) * mean_abs**2
+    return float(energy / (rows * mean_abs) ** 2 - 1)
+
+
+def sketch_variance(dim: int, cosine: float, sketch: str, rows: int | None = None) -> float:
+    """Var<q, r_hat> / (|q|^2 |r|^2) for fixed q and r at an angle of the given `cosine`.
+
+    Gaussian, exact: each of m independent rows contributes
+    (pi/2) E[<g,q>^2] = (pi/2)|q|^2, less the squared mean, so (pi/2 - cosine^2)/m
+    (QJL, lemma 3.5).
+
+    Orthogonal (Haar), exact, m <= d: let v be the components of the rows along r, A = sum
+    |v_i|, and w those along the part of q across r. Given v, w is uniform in the space
+    orthogonal to v, so the across part has variance (m - E A^2)/(d - 1), and
+    E A^2 = m/d + m(m-1) 2/(pi d). With k = 1/(m E|u_1|):
+    k^2 [cosine^2 Var A + (1 - cosine^2)(m - E A^2)/(d - 1)], about (pi/2 - 1)/d at m = d.
+    """
+    require_choice("sketch", sketch, SKETCHES)
+    rows = dim if rows is None else require_integer("rows", rows, 1)
+    if sketch == "gaussian":
+        return (np.pi / 2 - cosine**2) / rows
+    if rows > dim:
+        raise ValueError(f"rows must be at most dim = {dim} for this formula, got {rows}")
+    mean = rows * sphere.mean_abs(dim)
+    second = rows / dim + rows * (rows - 1) * 2 / (np.pi * dim)
+    along = second - mean**2
+    across = (rows - second) / (dim - 1)
+    return float((cosine**2 * along + (1 - cosine**2) * across) / mean**2)
+
+
+def prod_distortion(dim: int, bits: int, sketch: str) -> float:
+    """Distortion of `turboquant-prod` decoded with its sketch: D_{b-1} times `sketch_noise`.
+
+    The residual has D_{b-1}|x|^2 of energy and QJL replaces it by its noise. (From
+    TurboQuant, theorem 2, exact at finite d.)
+    """
+    require_integer("bits", bits, 1, MAX_BITS)
+    return lloyd_max_distortion(dim, bits - 1) * sketch_noise(dim, sketch)
+
+
+def product_variance(dim: int, bits: int, kind: str, sketch: str = "gaussian") -> float:
+    """d E(estimate - <q, x>)^2 / (|q|^2 |x|^2) for an isotropic q independent of x.
+
+    Given the error e = x_hat - x, E<q, e>^2 = |q|^2 |e|^2 / d, so this is the distortion of
+    the reconstruction that the estimate stands for. Without a sketch D_b, with one D_{b-1}
+    times `sketch_noise`. (Paper A, section 1; TurboQuant, theorem 2.)
+    """
+    if kind == "turboquant-prod":
+        return prod_distortion(dim, bits, sketch)
+    return lloyd_max_distortion(dim, bits)
+
+
+def pi_over_2(dim: int, sketch: str) -> float:
+    """Variance with QJL on the (n-1)-bit residual over variance with nothing on it.
+
+    Both are the residual's energy, with and without `sketch_noise`, so their ratio is that:
+    pi/2 - 1/d for the gaussian sketch, 1/(d a^2) - 1, about pi/2 - 1, for the orthogonal
+    one. (Paper A, section 1, gives pi/2.)
+    """
+    return sketch_noise(dim, sketch)
+
+
+def two_pi(dim: int, bits: int, sketch: str) -> float:
+    """Variance of (n-1)-bit + QJL over that of n-bit scalar: `pi_over_2` D_{n-1} / D_n.
+
+    D falls by 4 a bit in the limit (Panter and Dite), which makes it 2 pi for the gaussian
+    sketch and 4 (pi/2 - 1) = 2.283 for the orthogonal one. (Paper A, section 1, gives 2 pi.)
+
+    >>> round(two_pi(128, 4, "gaussian"), 3), round(two_pi(128, 4, "orthogonal"), 3)
+    (5.699, 2.059)
+    """
+    require_integer("bits", bits, 2, MAX_BITS)
+    ratio = lloyd_max_distortion(dim, bits - 1) / lloyd_max_distortion(dim, bits)
+    return pi_over_2(dim, sketch) * ratio
+
+
+def one_hot_distortion(dim: int, bits: int) -> float:
+    """Distortion of a one-hot vector behind one randomized Hadamard round.
+
+    Every rotated coordinate is +-1/sqrt(d), so the error is that of the single value
+    1/sqrt(d): d (1/sqrt(d) - c)^2 with c the nearest level. It can lie far below D_b
+    (b = 1: 0.11x) or above (b = 2: 2.2x, b = 3: 1.8x at d = 128). A Haar rotation gives D_b.
+    """
+    book = codebook(dim, bits)
+    value = np.array([1 / np.sqrt(dim)])
+    return float(dim * (value - book.levels[book.quantize(value)])[0] ** 2)
+
+
+def gaussian_table_gap(dim: int, bits: int) -> float:
+    """Largest |F_d(t_i) - Phi(s_i)| over the thresholds t_i of the codebook for dimension d
+    and s_i of the Gaussian one: how far the table is from its limit, in probability.
+
+    Falls like c/d with c at most 0.37 (b <= 8): the coordinate law tends to N(0, 1/d) at
+    that rate, and the table with it. (Paper A, section 1.)
+    """
+    return table_gap(codebook(dim, bits).levels, dim, bits)
+
+
+def table_gap(levels: Array, dim: int, bits: int) -> float:
+    """The same gap for any increasing `levels`, 2^bits of them, in units of a unit vector."""
+    thresholds = (levels[:-1] + levels[1:]) / 2
+    limit = special.ndtr(_gaussian_thresholds(bits))
+    return float(np.max(np.abs(sphere.cdf(thresholds, dim) - limit)))
+
+
+def table_distortion(levels: Array, dim: int) -> float:
+    """Distortion of increasing `levels` with nearest-level assignment under the law of `dim`.
+
+    At its least, D_b(d), exactly when both Lloyd-Max conditions hold.
+    """
+    edges = np.concatenate([[-1.0], np.clip((levels[:-1] + levels[1:]) / 2, -1, 1), [1.0]])
+    mass, first = sphere.partial_moments(edges, dim)
+    return float(1 - dim * np.sum(2 * levels * first - levels**2 * mass))
+
+
+@cache
+def _gaussian_thresholds(bits: int) -> Array:
+    dim = 2**22  # the law differs from its limit by 3e-8 here
+    return codebook(dim, bits).thresholds * np.sqrt(dim)
+
+
+# How much one seed's statistic scatters around its prediction. These set sample sizes, not
+# error rates: they are first-order, and the intervals use the scatter that is measured.
+
+
+@cache
+def error_kurtosis(dim: int, bits: int) -> float:
+    """Var(e^2) / (E e^2)^2 of the quantization error e of one coordinate; 2 for b = 0."""
+    if bits == 0:
+        return 2.0
+    book = codebook(dim, bits)
+    t = np.linspace(0, min(1.0, 12 / np.sqrt(dim)), 2**16)  # rare overloads carry much of it
+    weight = sphere.pdf(t, dim)
+    squared = (t - book.levels[book.quantize(t)]) ** 2
+    mean = np.average(squared, weights=weight)
+    return float(np.average(squared**2, weights=weight) / mean**2 - 1)
+
+
+def distortion_scatter(dim: int, bits: int, count: int) -> float:
+    """Relative standard deviation of the mean distortion of `count` vectors, one seed.
+
+    The d coordinates' errors are nearly independent: sqrt(kurtosis / (d count)).
+    """
+    return float(np.sqrt(error_kurtosis(dim, bits) / (dim * count)))
+
+
+def sketch_scatter(dim: int, bits: int, sketch: str, count: int) -> float:
+    """The same for `turboquant-prod` decoded with its sketch.
+
+    |S^T s|^2 is constant for an orthogonal sketch. For a gaussian one it is m^2 times the
+    squared length of a mean of m half-normal vectors, of which the part that all vectors
+    share is the mean of |g_i|^2 over rows: relative variance 2/(d m) and a cross term of
+    the same size.
+    """
+    own = error_kurtosis(dim, bits - 1) / (dim * count)
+    if sketch == "orthogonal":
+        return float(np.sqrt(own + 2 / (dim * count)))
+    return float(np.sqrt(own + 4 / dim**2 + 8 / (dim * count)))
+
+
+def slope_scatter(dim: int, bits: int, kind: str, sketch: str, weight: float) -> float:
+    """Standard deviation of the slope of one seed, where weight = sum of <q, x>^2 over the
+    pairs of unit vectors.
+
+    The errors of the products, of variance v/d, are uncorrelated with the products
+    themselves: v / (d weight). With a gaussian sketch the lengths of its rows scale all
+    estimates of the residual's share D_{b-1} alike: their mean over d rows has relative
+    variance 1/(2 d^2).
+    """
+    variance = product_variance(dim, bits, kind, sketch) / (dim * weight)
+    if kind == "turboquant-prod" and sketch == "gaussian":
+        variance += lloyd_max_distortion(dim, bits - 1) ** 2 / (2 * dim**2)
+    return float(np.sqrt(variance))
+
+
+def variance_scatter(dim: int, sketch: str, queries: int, count: int) -> float:
+    """Relative standard deviation of the mean squared error of queries x count products.
+
+    A squared normal has relative variance 2. It averages over all pairs; over the queries
+    (times count) and vectors apart only as far as their lengths differ, 2/d; and for a
+    gaussian sketch over the m lengths |S q|^2 of each query and all rows.
+    """
+    variance = 2 / (queries * count) + 2 / (dim * count)
+    if sketch == "gaussian":
+        variance += 2 / (dim * queries) + 2 / dim**2
+    return float(np.sqrt(variance))
