@@ -58,7 +58,7 @@ class Batch:
 def batch(dim: int, effort: Effort) -> Batch:
     """Fewer vectors at higher dimensions, where each says more; small ones if quick."""
     if effort == "quick":
-        return Batch(int(np.clip(2**14 // dim, 48, 192)), 32, 32, 512)
+        return Batch(int(np.clip(2**14 // dim, 64, 192)), 64, 32, 512)
     return Batch(int(np.clip(2**16 // dim, 96, 512)), 128, 64, 1024)
 
 

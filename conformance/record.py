@@ -89,14 +89,19 @@ class RecordWriter:
         self._file: TextIO = path.open("x", encoding="utf-8")
         self._write(first)
 
+    def __enter__(self) -> "RecordWriter":
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._file.close()
+
     def add(self, entry: Entry) -> None:
         """Appends one entry."""
         self._write({"record": "entry", **asdict(entry)})
 
-    def close(self, entries: Iterable[Entry]) -> None:
+    def finish(self, entries: Iterable[Entry]) -> None:
         """Appends the footer: the run is complete."""
         self._write({"record": "footer", **tally(entries)})
-        self._file.close()
 
     def _write(self, line: dict[str, Any]) -> None:
         self._file.write(json.dumps(line, allow_nan=False) + "\n")

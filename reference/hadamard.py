@@ -115,7 +115,7 @@ def rotation(name: str, dim: int, rng: np.random.Generator) -> Rotation:
     return RandomizedHadamard(dim, rng) if name == "hadamard" else Haar(dim, rng)
 
 
-def rows_times(x: Array, matrix: Array, block: int = 64) -> Array:
+def rows_times(x: Array, matrix: Array, block: int = 32) -> Array:
     """x @ matrix in blocks of one fixed number of rows.
 
     BLAS rounds a product of other shape otherwise; with one shape a row's result depends

@@ -1,0 +1,224 @@
+"""The command line. Imports what is heavy only where it is needed."""
+
+import sys
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kvassay.conformance.record import Entry
+    from kvassay.conformance.runner import Report, Settings
+
+KINDS = ("scalar", "turboquant-mse", "turboquant-prod")
+SKETCHES = ("gaussian", "orthogonal")
+EFFORTS = ("quick", "standard", "thorough")
+
+
+class Refusal(click.ClickException):
+    """Bad input: one sentence on stderr, exit code 2."""
+
+    exit_code = 2
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 96})
+@click.version_option(package_name="kvassay")
+def main() -> None:
+    """Holds KV-cache quantizers against the claims of the papers.
+
+    kvassay check BACKEND is the main job: a verdict with an interval for each claim.
+    """
+
+
+@main.command()
+@click.argument("backend")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="[default: all]")
+@click.option(
+    "--sketch", "sketches", multiple=True, type=click.Choice(SKETCHES), help="[default: all]"
+)
+@click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    type=click.IntRange(2, 8192),
+    default=(64, 80, 128, 576),
+    show_default=True,
+)
+@click.option(
+    "--bits",
+    multiple=True,
+    type=click.IntRange(1, 8),
+    default=(1, 2, 3, 4, 5, 6),
+    show_default=True,
+    help="Payload bits a coordinate, the sketch bit included.",
+)
+@click.option("--claim", "claims", multiple=True, help="Only this claim.  [default: all]")
+@click.option(
+    "--effort",
+    type=click.Choice(EFFORTS),
+    default="standard",
+    show_default=True,
+    help="How small a violation must be found.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--workers", type=click.IntRange(1), help="Processes.  [default: one for each core]")
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the evidence to this new file, as JSON lines.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+def check(
+    backend: str,
+    kinds: tuple[str, ...],
+    sketches: tuple[str, ...],
+    dims: tuple[int, ...],
+    bits: tuple[int, ...],
+    claims: tuple[str, ...],
+    effort: Literal["quick", "standard", "thorough"],
+    seed: int,
+    workers: int | None,
+    record: Path | None,
+    as_json: bool,
+) -> None:
+    """Hold BACKEND, a name or module:factory, against the claims.
+
+    The option of a list can be given several times. Exit code: 0 everything applicable
+    conforms, 1 something violates, 2 bad input, 3 nothing violates but something is
+    inconclusive or failed.
+    """
+    from kvassay.conformance import discovery, runner
+    from kvassay.conformance.terminal import show_report
+
+    try:
+        loaded = discovery.load(backend)
+        settings = runner.Settings(kinds, sketches, dims, bits, claims, effort, seed)
+        planned = runner.planned_entries(loaded, settings)
+        if not planned:
+            raise ValueError("nothing is planned: no claim says anything about this choice")
+        with _recording(record, backend, loaded, settings) as keep, _progress(planned) as advance:
+
+            def on_entry(entry: "Entry") -> None:
+                keep(entry)
+                advance(entry)
+
+            report = runner.check(backend, settings, workers=workers or _cores(), on_entry=on_entry)
+    except ValueError as problem:
+        raise Refusal(str(problem)) from None
+    except FileExistsError:
+        raise Refusal(f"{record} exists; name a new file or remove it") from None
+    except OSError as problem:
+        raise Refusal(f"{record} cannot be written: {problem.strerror}") from None
+    if as_json:
+        _print_json(report)
+    else:
+        show_report(report, settings)
+    sys.exit(report.exit_code)
+
+
+@main.command()
+def backends() -> None:
+    """List the backends that installed distributions announce."""
+    from kvassay.conformance.terminal import show_backends
+
+    show_backends()
+
+
+@main.command()
+def claims() -> None:
+    """List the claims."""
+    from kvassay.conformance.terminal import show_claims
+
+    show_claims()
+
+
+@main.command()
+@click.argument("claim")
+def explain(claim: str) -> None:
+    """Explain CLAIM: what it says, where from, how it is judged, what a violation means."""
+    from kvassay.conformance.catalogue import BY_ID
+    from kvassay.conformance.terminal import show_claim
+
+    if claim not in BY_ID:
+        raise Refusal(f"no claim is called {claim!r}; `kvassay claims` lists them")
+    show_claim(BY_ID[claim])
+
+
+def _cores() -> int:
+    import os
+
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
+@contextmanager
+def _recording(
+    path: Path | None, spec: str, backend: Any, settings: "Settings"
+) -> "Iterator[Callable[[Entry], None]]":
+    from dataclasses import asdict
+
+    from kvassay.conformance.record import RecordWriter, header
+
+    if path is None:
+        yield lambda entry: None
+        return
+    about = {
+        "spec": spec,
+        "name": backend.name,
+        "version": backend.version,
+        **asdict(backend.capabilities),
+    }
+    entries: list[Entry] = []
+    with RecordWriter(path, header(about, asdict(settings))) as writer:
+
+        def keep(entry: "Entry") -> None:
+            writer.add(entry)
+            entries.append(entry)
+
+        yield keep
+        writer.finish(entries)
+
+
+@contextmanager
+def _progress(total: int) -> "Iterator[Callable[[Entry], None]]":
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        bar = progress.add_task("checking", total=total)
+
+        def advance(entry: "Entry") -> None:
+            progress.update(bar, advance=1, description=f"d={entry.dim} {entry.kind}")
+
+        yield advance
+
+
+def _print_json(report: "Report") -> None:
+    import json
+    from dataclasses import asdict
+
+    result = {"backend": report.name, "version": report.version, **report.counts}
+    result["claims"] = [asdict(entry) for entry in report.entries]
+    click.echo(json.dumps(result, allow_nan=False, indent=1))
+
+
+if __name__ == "__main__":
+    main()

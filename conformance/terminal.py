@@ -1,0 +1,258 @@
+"""What the command line shows, with rich. No decisions are made here."""
+
+import inspect
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from kvassay.conformance import discovery
+from kvassay.conformance.catalogue import BY_ID, CLAIMS
+from kvassay.conformance.claims import Claim
+from kvassay.conformance.record import COUNTED, Entry
+from kvassay.conformance.runner import Report, Settings
+
+STYLES = {
+    "conforms": "green",
+    "violates": "bold red",
+    "inconclusive": "yellow",
+    "not applicable": "dim",
+    "error": "bold magenta",
+}
+SHOWN = 6  # violations of one claim that are shown in full
+
+
+def show_report(report: Report, settings: Settings) -> None:
+    """Violations first to be read last: the table, then each finding, then the sentence."""
+    console = Console()
+    console.print(_summary(report.entries))
+    by_claim: dict[str, list[Entry]] = defaultdict(list)
+    for entry in report.entries:
+        if entry.verdict in ("violates", "inconclusive", "error"):
+            by_claim[entry.id].append(entry)
+    for claim_id, entries in by_claim.items():
+        console.print(_finding(BY_ID[claim_id], entries))
+    console.print(_sentence(report, settings))
+
+
+def _summary(entries: Iterable[Entry]) -> Table:
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for entry in entries:
+        counts[entry.id][entry.verdict] += 1
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("claim")
+    for verdict in COUNTED:
+        table.add_column(verdict, justify="right")
+    for claim in CLAIMS:
+        if claim.id in counts:
+            cells = [
+                Text(str(number), style=STYLES[verdict]) if number else Text("·", style="dim")
+                for verdict in COUNTED
+                for number in [counts[claim.id][verdict]]
+            ]
+            table.add_row(claim.id, *cells)
+    return table
+
+
+def _finding(claim: Claim, entries: Sequence[Entry]) -> Panel:
+    worst = sorted(entries, key=lambda entry: list(COUNTED).index(entry.verdict))
+    table = Table(box=None, pad_edge=False, expand=True, show_header=True, header_style="dim")
+    for heading in ("where", "measured [interval]", "should be", "n"):
+        table.add_column(heading, justify="right" if heading == "n" else "left")
+    for entry in worst[:SHOWN]:
+        where = f"{entry.kind} {entry.sketch}".strip() + f" d={entry.dim} b={entry.bits}"
+        where += f", {entry.part}"
+        style = STYLES[entry.verdict]
+        if entry.verdict == "error" or entry.interval is None:
+            table.add_row(escape(where), Text(entry.reason, style=style), "", "")
+        else:
+            table.add_row(
+                escape(where), Text(_measured(entry), style=style), _band(entry), str(entry.n)
+            )
+    hidden = len(entries) - min(SHOWN, len(entries))
+    verdicts = Counter(entry.verdict for entry in entries)
+    title = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in COUNTED if verdicts[verdict])
+    lines = [
+        Text(f"Claim: {claim.sentence}"),
+        Text(f"From: {claim.source} ({claim.standing})", style="dim"),
+        table,
+    ]
+    if hidden:
+        lines.append(Text(f"... and {hidden} more; --json or --record has all", style="dim"))
+    if verdicts["violates"]:
+        lines.append(Text(f"Means: {claim.meaning}"))
+    if verdicts["inconclusive"]:
+        lines.append(
+            Text(
+                "Inconclusive: the interval still crosses the band's edge after the "
+                "last planned seed; a larger --effort draws more.",
+                style="yellow",
+            )
+        )
+    lines.append(Text.assemble("Repeat: ", (worst[0].reproduce, "bold")))
+    return Panel(
+        Group(*lines),
+        title=f"{claim.id}: {title}",
+        title_align="left",
+        border_style=STYLES[worst[0].verdict],
+    )
+
+
+def _measured(entry: Entry) -> str:
+    assert entry.interval is not None
+    assert entry.estimate is not None
+    low, high = entry.interval
+    if low == high:
+        return f"{entry.estimate:.4g}"
+    return f"{entry.estimate:.4g} [{_end(low)}, {_end(high)}]"
+
+
+def _band(entry: Entry) -> str:
+    assert entry.band is not None
+    low, high = entry.band
+    if low is None:
+        return f"at most {_end(high)}"
+    return f"{_end(entry.predicted)} [{_end(low)}, {_end(high)}]"
+
+
+def _end(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _sentence(report: Report, settings: Settings) -> Text:
+    counts = report.counts
+    name = f"{report.name} {report.version}"
+    if counts["violates"]:
+        kinds = sorted({entry.id for entry in report.entries if entry.verdict == "violates"})
+        verdict, style = f"{name} VIOLATES {', '.join(kinds)}", "bold red"
+    elif report.exit_code:
+        verdict, style = f"{name}: nothing violates, but not everything is decided", "yellow"
+    else:
+        verdict, style = f"{name} conforms to every claim that applies", "bold green"
+    parts = [f"{counts[key.replace(' ', '_')]} {key}" for key in COUNTED]
+    tail = (
+        f"\n{counts['planned']} planned = {' + '.join(parts)}"
+        f"\neffort {settings.effort}, seed {settings.seed}, false alarms at most 1 run in 1000"
+    )
+    return Text(verdict, style=style).append(tail, style="not bold default")
+
+
+def show_backends() -> None:
+    """A row for each announced backend, installed or not."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("backend", "version", "kinds", "sketches"):
+        table.add_column(heading)
+    for name in discovery.names():
+        try:
+            backend = discovery.load(name)
+        except discovery.BackendError as problem:
+            table.add_row(name, Text(str(problem), style="dim"), "", "")
+            continue
+        capabilities = backend.capabilities
+        table.add_row(
+            name, backend.version, "\n".join(capabilities.kinds), "\n".join(capabilities.sketches)
+        )
+    Console().print(table)
+
+
+def show_claims() -> None:
+    """A row for each claim."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("claim", "standing", "sentence"):
+        table.add_column(heading)
+    for claim in CLAIMS:
+        table.add_row(claim.id, claim.standing, claim.sentence)
+    console = Console()
+    console.print(table)
+    console.print(f"{len(CLAIMS)} claims; `kvassay explain CLAIM` tells all about one")
+
+
+def show_claim(claim: Claim) -> None:
+    """The whole record of one claim."""
+    from kvassay.conformance.experiments import EXPERIMENTS
+
+    console = Console()
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column()
+    needed = ", ".join(claim.needs)
+    rows = [
+        ("claim", claim.sentence),
+        ("source", claim.source),
+        ("standing", f"{claim.standing}: {_STANDINGS[claim.standing]}"),
+        ("kinds", ", ".join(claim.kinds)),
+        ("needs", needed),
+        ("unit", "one seed: a fresh rotation, sketch and data"),
+        ("judged by", _METHODS[claim.method] + (", at most" if claim.at_most else "")),
+        ("violated", claim.meaning),
+        ("catches", ", ".join(claim.kills)),
+    ]
+    for key, value in rows:
+        table.add_row(key, escape(value))
+    console.print(Panel(table, title=claim.id, title_align="left"))
+    parts = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("part", "statistic", "what is done"):
+        parts.add_column(heading)
+    for part in claim.parts:
+        done = _first_sentence(EXPERIMENTS[part.experiment].__doc__ or "")
+        parts.add_row(part.name, part.statistic.replace("_", " "), escape(done))
+    console.print(parts)
+    console.print(_worked_example(claim))
+
+
+def _worked_example(claim: Claim) -> Table:
+    from kvassay.conformance.claims import EFFORTS
+    from kvassay.conformance.experiments import Cell
+    from kvassay.conformance.runner import ALPHA, SPLIT
+
+    alpha = ALPHA / SPLIT
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        title="At d = 128, b = 4: predicted, and what each effort resolves",
+        title_justify="left",
+    )
+    for heading in ("kind", "predicted", *(f"{effort} (seeds)" for effort in EFFORTS)):
+        table.add_column(heading)
+    for kind in claim.kinds:
+        for sketch in ("gaussian", "orthogonal") if kind == "turboquant-prod" else ("",):
+            cell = Cell(kind, sketch, 128, 4)
+            part = claim.parts_for(cell)[0]
+            row = [
+                f"±{claim.delta(cell, part.name, effort):.3g} "
+                f"({claim.needed(cell, part.name, effort, alpha)})"
+                for effort in EFFORTS
+            ]
+            if claim.at_most:
+                row = [text.replace("±", "+") for text in row]
+            predicted = claim.prediction(cell, part.name)
+            table.add_row(f"{kind} {sketch}".strip(), f"{predicted:.5g}", *row)
+    if claim.method in ("ratio", "geometric"):
+        table.caption = "relative to the prediction"
+        table.caption_justify = "left"
+    return table
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=[.:])\s", " ".join(inspect.cleandoc(text).split()))[0]
+
+
+_STANDINGS = {
+    "theorem": "holds for any correct implementation",
+    "derived": "follows from the theorems at finite d",
+    "reported": "a figure that a paper measured",
+    "contested": "the papers disagree",
+}
+
+_METHODS = {
+    "ratio": "Student-t interval over the seeds",
+    "geometric": "Student-t interval over the seeds, of the logarithm",
+    "distance": "Dvoretzky-Kiefer-Wolfowitz band for the CDF",
+    "worst": "the worst value over the seeds; no chance involved",
+}
