@@ -65,11 +65,12 @@ MEAN_SQUARED_COSINE = (0.97**3 - 0.2**3) / (3 * 0.77)
 
 def _slope_scatter(cell: Cell, part: str, effort: Effort) -> float:
     sizes = batch(cell.dim, effort)
-    if part == "isotropic":
-        weight = sizes.vectors * (MEAN_SQUARED_COSINE + sizes.queries / cell.dim)
-    else:
-        weight = sizes.structured * MEAN_SQUARED_COSINE / 2.5  # one-hot: up to 2.2x the error
-    scatter = theory.slope_scatter(cell.dim, cell.bits, cell.kind, cell.sketch, weight)
+    count, queries = sizes.vectors, sizes.queries
+    if part != "isotropic":
+        count, queries = sizes.structured // 2, 0  # halved: one-hot has up to 2.2x the error
+    scatter = theory.slope_scatter(
+        cell.dim, cell.bits, cell.kind, cell.sketch, count, queries, MEAN_SQUARED_COSINE
+    )
     return scatter / _slope(cell, part)
 
 

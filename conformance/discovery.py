@@ -62,10 +62,10 @@ def _call(spec: str, module: str, factory: str) -> Backend:
         made = importlib.import_module(module)
         for part in factory.split("."):
             made = getattr(made, part)
-        backend: Backend = made() if callable(made) else made  # type: ignore[operator,assignment]
+        backend: Backend = made() if callable(made) else made
     except ModuleNotFoundError as problem:
         raise BackendError(
-            f"backend {spec} needs the module {problem.name!r}, which is not installed"
+            f"backend {spec} needs {problem.name}, which is not installed"
         ) from problem
     except Exception as problem:
         raise BackendError(

@@ -211,7 +211,8 @@ def isotropic(trial: Trial) -> Statistics:
                     peer = trial.other("turboquant-mse", bits)
                 except NotImplementedError:
                     continue
-                statistics[name] = (variance, squared_error(peer))
+                if error_of_peer := squared_error(peer):  # else there is no ratio
+                    statistics[name] = (variance, error_of_peer)
     return statistics
 
 
@@ -242,6 +243,7 @@ def structured(family: str) -> Callable[[Trial], Statistics]:
             statistics["slope"] = (float(estimate @ truth), float(truth @ truth))
         return statistics
 
+    experiment.__doc__ = inputs.FAMILIES[family].__doc__
     return experiment
 
 
@@ -377,7 +379,7 @@ def held_bytes(thing: Any) -> int:
         seen.add(id(part))
         if isinstance(part, np.ndarray) and part.dtype != object:
             return part.nbytes
-        if isinstance(getattr(part, "nbytes", None), int) and hasattr(part, "dtype"):
+        if not isinstance(part, np.ndarray) and hasattr(part, "dtype") and hasattr(part, "nbytes"):
             return int(part.nbytes)  # a tensor
         if isinstance(part, Mapping):
             return sum(walk(value) for value in part.values())

@@ -91,12 +91,12 @@ def _at_cosine(rng: np.random.Generator, directions: NDArray[np.float64]) -> NDA
     across -= directions * np.sum(across * directions, axis=1, keepdims=True)
     cosine = rng.uniform(0.2, 0.97, (len(directions), 1))
     cosine *= rng.choice([-1.0, 1.0], size=cosine.shape)
-    return cosine * directions + np.sqrt(1 - cosine**2) * _unit(across)
+    return np.asarray(cosine * directions + np.sqrt(1 - cosine**2) * _unit(across))
 
 
 def _on_background(rng: np.random.Generator, loud: NDArray[np.float64]) -> NDArray[np.float64]:
     quiet = _unit(rng.standard_normal(loud.shape))
-    return np.sqrt(1 - BACKGROUND) * _unit(loud) + np.sqrt(BACKGROUND) * quiet
+    return np.asarray(np.sqrt(1 - BACKGROUND) * _unit(loud) + np.sqrt(BACKGROUND) * quiet
 
 
 def _loud_range(rng: np.random.Generator, count: int, dim: int, start: int) -> Vectors:
@@ -107,7 +107,7 @@ def _loud_range(rng: np.random.Generator, count: int, dim: int, start: int) -> V
 
 
 def _unit(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    return x / np.linalg.norm(x, axis=1, keepdims=True)
+    return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))
 
 
 def _with_norms(

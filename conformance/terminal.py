@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from rich import box
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
@@ -78,7 +78,7 @@ def _finding(claim: Claim, entries: Sequence[Entry]) -> Panel:
     hidden = len(entries) - min(SHOWN, len(entries))
     verdicts = Counter(entry.verdict for entry in entries)
     title = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in COUNTED if verdicts[verdict])
-    lines = [
+    lines: list[RenderableType] = [
         Text(f"Claim: {claim.sentence}"),
         Text(f"From: {claim.source} ({claim.standing})", style="dim"),
         table,
@@ -215,10 +215,10 @@ def _worked_example(claim: Claim) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
-        title="At d = 128, b = 4: predicted, and what each effort resolves",
+        title="At d = 128, b = 4: predicted, and what each effort resolves with how many seeds",
         title_justify="left",
     )
-    for heading in ("kind", "predicted", *(f"{effort} (seeds)" for effort in EFFORTS)):
+    for heading in ("kind", "predicted", *EFFORTS):
         table.add_column(heading)
     for kind in claim.kinds:
         for sketch in ("gaussian", "orthogonal") if kind == "turboquant-prod" else ("",):

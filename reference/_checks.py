@@ -28,7 +28,7 @@ def require_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
 
 
 def require_vectors(name: str, value: ArrayLike, dim: int) -> NDArray[np.float64]:
-    """`value` as a finite float64 array of shape (N, dim), or ValueError."""
+    """`value` as a finite, C-ordered float64 array of shape (N, dim), or ValueError."""
     array = np.asarray(value)
     if array.dtype.kind != "f":
         raise ValueError(f"{name} must be floating point, got dtype {array.dtype}")
@@ -37,4 +37,4 @@ def require_vectors(name: str, value: ArrayLike, dim: int) -> NDArray[np.float64
     if not np.isfinite(array).all():
         row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
         raise ValueError(f"{name} must be finite, got NaN or infinity in row {row}")
-    return array.astype(np.float64, copy=False)
+    return np.ascontiguousarray(array, dtype=np.float64)

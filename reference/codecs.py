@@ -7,6 +7,7 @@ The norm of each vector, and of its residual, is side information: one float64 e
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -37,19 +38,19 @@ class Code:
         return len(self.norms)
 
     def __getitem__(self, rows: slice) -> "Code":
-        return Code(*(None if part is None else part[rows] for part in self._parts()))
+        return Code(**{name: part[rows] for name, part in self._parts().items()})
 
     @property
     def nbytes(self) -> int:
         """Bytes of all N vectors, side information included."""
-        return sum(part.nbytes for part in self._parts() if part is not None)
+        return sum(part.nbytes for part in self._parts().values())
 
     def tobytes(self) -> bytes:
         """Everything stored, in the order of the fields."""
-        return b"".join(part.tobytes() for part in self._parts() if part is not None)
+        return b"".join(part.tobytes() for part in self._parts().values())
 
-    def _parts(self) -> tuple[Bytes, Array, Bytes | None, Array | None]:
-        return self.indices, self.norms, self.signs, self.residual_norms
+    def _parts(self) -> dict[str, Any]:
+        return {name: part for name, part in vars(self).items() if part is not None}
 
 
 class Scalar:
@@ -69,17 +70,19 @@ class Scalar:
         parts = [self._encode(x[i : i + _CHUNK]) for i in range(0, len(x), _CHUNK)]
         if not parts:
             return self._encode(x)
-        columns = zip(*(part._parts() for part in parts), strict=True)
-        return Code(*(None if c[0] is None else np.concatenate(c) for c in columns))
+        names = parts[0]._parts()
+        return Code(**{n: np.concatenate([getattr(part, n) for part in parts]) for n in names})
 
     def decode(self, code: Code) -> Array:
         """Reconstruction, (N, d) float64."""
-        return self._from_coordinates(self._coordinates(code)) * code.norms[:, None]
+        coordinates = self._coordinates(_consistent(code))
+        return self._from_coordinates(coordinates) * code.norms[:, None]
 
     def inner_products(self, q: Array, code: Code) -> Array:
         """Estimates of <q_i, x_j>, (M, N), without decoding: the query is rotated instead."""
         coordinates = self._to_coordinates(require_vectors("q", q, self.dim))
-        return hadamard.rows_times(coordinates, self._coordinates(code).T) * code.norms
+        levels = self._coordinates(_consistent(code))
+        return hadamard.rows_times(coordinates, levels.T) * code.norms
 
     def nbytes(self, code: Code) -> int:
         """Bytes that `code` holds, side information included."""
@@ -219,6 +222,17 @@ def normalize(x: Array) -> tuple[Array, Array]:
     if not np.isfinite(norms).all():
         raise ValueError("x must have norms within float64, got a row whose norm overflows")
     return scaled / np.where(largest > 0, lengths, 1.0)[:, None], norms
+
+
+def _consistent(code: Code) -> Code:
+    count = len(code.indices)
+    for name, part in code._parts().items():
+        if len(part) != count:
+            raise ValueError(
+                f"{name} must have one value for each of the {count} rows of indices, "
+                f"got {len(part)}"
+            )
+    return code
 
 
 def _stream(seed: int, purpose: int) -> np.random.Generator:

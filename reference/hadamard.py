@@ -57,14 +57,15 @@ def transform(x: Array) -> Array:
     [[0.5, 0.5, 0.5, 0.5]]
     """
     count, dim = x.shape
-    stride = dim
+    stride, outer = dim, 1
     for factor in _factors(dim):
         size = len(factor)
         stride //= size
         if stride > 1:
-            x = np.matmul(factor, x.reshape(count, -1, size, stride))
+            x = np.matmul(factor, x.reshape(count, outer, size, stride))
         else:
-            x = np.matmul(x.reshape(count, -1, size), factor)
+            x = np.matmul(x.reshape(count, outer, size), factor)
+        outer *= size
     return x.reshape(count, dim)
 
 
@@ -94,7 +95,7 @@ class Haar:
     def __init__(self, dim: int, rng: np.random.Generator) -> None:
         self.dim = require_integer("dim", dim, 1)
         basis, triangle = qr(rng.standard_normal((dim, dim)))
-        self.matrix: Array = basis * np.sign(np.diag(triangle))
+        self.matrix: Array = np.asarray(basis * np.sign(np.diag(triangle)), dtype=np.float64)
 
     def forward(self, x: Array) -> Array:
         """Rotated rows, shape (N, d)."""
@@ -124,5 +125,5 @@ def rows_times(x: Array, matrix: Array, block: int = 32) -> Array:
     count, dim = x.shape
     padded = np.zeros((-(-count // block) * block, dim))
     padded[:count] = x
-    product = np.matmul(padded.reshape(-1, block, dim), matrix)
-    return product.reshape(len(padded), -1)[:count]
+    product: Array = np.matmul(padded.reshape(-1, block, dim), matrix)
+    return product.reshape(len(padded), matrix.shape[1])[:count]

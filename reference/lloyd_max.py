@@ -38,15 +38,17 @@ class Codebook:
         return _count_below(coordinates, self.thresholds)
 
 
-@cache
 def codebook(dim: int, bits: int) -> Codebook:
     """The Lloyd-Max codebook of `bits` in 1..8 for dimension `dim` >= 2.
 
     >>> round(codebook(128, 4).distortion, 6)
     0.009315
     """
-    require_integer("dim", dim, 2)
-    require_integer("bits", bits, 1, MAX_BITS)
+    return _codebook(require_integer("dim", dim, 2), require_integer("bits", bits, 1, MAX_BITS))
+
+
+@cache
+def _codebook(dim: int, bits: int) -> Codebook:
     upper = _solve(dim, 2 ** (bits - 1))
     levels = np.concatenate([-upper[::-1], upper])
     thresholds = (levels[:-1] + levels[1:]) / 2

@@ -58,7 +58,8 @@ def unpack(packed: Bytes, dim: int, bits: int) -> Bytes:
             f"got {packed.dtype} of shape {packed.shape}"
         )
     if 8 % bits == 0:
-        return np.take(_byte_contents(bits), packed, axis=0).reshape(len(packed), -1)[:, :dim]
+        indices = np.take(_byte_contents(bits), packed, axis=0)
+        return indices.reshape(len(packed), expected * (8 // bits))[:, :dim]
     planes = np.unpackbits(packed, axis=1, count=dim * bits, bitorder="little")
     planes = planes.reshape(len(packed), dim, bits)
     indices = planes[:, :, 0].copy()
@@ -71,4 +72,5 @@ def unpack(packed: Bytes, dim: int, bits: int) -> Bytes:
 def _byte_contents(bits: int) -> Bytes:
     """The 8 / bits indices that each of the 256 bytes holds."""
     shifts = np.arange(0, 8, bits)
-    return (np.arange(256)[:, None] >> shifts & (2**bits - 1)).astype(np.uint8)
+    contents = np.arange(256)[:, None] >> shifts & (2**bits - 1)
+    return np.asarray(contents, dtype=np.uint8)

@@ -51,7 +51,7 @@ def ppf(p: ArrayLike, dim: int) -> Array:
     p = np.asarray(p, dtype=np.float64)
     shape = _shape(dim)
     lower = 2 * special.betaincinv(shape, shape, np.minimum(p, 1 - p)) - 1
-    return np.where(p <= 0.5, lower, -lower)
+    return np.asarray(np.where(p <= 0.5, lower, -lower))
 
 
 def moment(order: int, dim: int) -> float:

@@ -195,7 +195,7 @@ def table_distortion(levels: Array, dim: int) -> float:
 @cache
 def _gaussian_thresholds(bits: int) -> Array:
     dim = 2**22  # the law differs from its limit by 3e-8 here
-    return codebook(dim, bits).thresholds * np.sqrt(dim)
+    return np.asarray(codebook(dim, bits).thresholds * np.sqrt(dim))
 
 
 # How much one seed's statistic scatters around its prediction. These set sample sizes, not
@@ -208,8 +208,10 @@ def error_kurtosis(dim: int, bits: int) -> float:
     if bits == 0:
         return 2.0
     book = codebook(dim, bits)
-    t = np.linspace(0, min(1.0, 12 / np.sqrt(dim)), 2**16)  # rare overloads carry much of it
-    weight = sphere.pdf(t, dim)
+    # In the angle, t = sin(a), the law has the density cos(a)^(d-2): no pole at d = 2. The
+    # grid goes far out, since rare overloads carry much of the fourth moment.
+    angle = np.linspace(0, np.arcsin(min(1.0, 12 / np.sqrt(dim))), 2**16)
+    t, weight = np.sin(angle), np.cos(angle) ** (dim - 2)
     squared = (t - book.levels[book.quantize(t)]) ** 2
     mean = np.average(squared, weights=weight)
     return float(np.average(squared**2, weights=weight) / mean**2 - 1)
@@ -237,16 +239,22 @@ def sketch_scatter(dim: int, bits: int, sketch: str, count: int) -> float:
     return float(np.sqrt(own + 4 / dim**2 + 8 / (dim * count)))
 
 
-def slope_scatter(dim: int, bits: int, kind: str, sketch: str, weight: float) -> float:
-    """Standard deviation of the slope of one seed, where weight = sum of <q, x>^2 over the
-    pairs of unit vectors.
+def slope_scatter(
+    dim: int, bits: int, kind: str, sketch: str, count: int, queries: int, cosine2: float
+) -> float:
+    """Standard deviation of the slope of one seed, from `count` vectors, each with a query of
+    its own at a mean squared cosine `cosine2`, and `queries` others that are independent.
 
-    The errors of the products, of variance v/d, are uncorrelated with the products
-    themselves: v / (d weight). With a gaussian sketch the lengths of its rows scale all
-    estimates of the residual's share D_{b-1} alike: their mean over d rows has relative
-    variance 1/(2 d^2).
+    The error e of a vector has <q, e> of variance v/d. The slope is the sum of <q, e><q, x>
+    over the sum of <q, x>^2, which for a vector is cosine2 from its own query and
+    g = queries/d from the others. Those together are g <e, x> and a remainder of variance
+    g v/d, so the variance is (v/d)(g^2 + g + cosine2) / (count (g + cosine2)^2). With a
+    gaussian sketch the lengths of its rows scale all estimates of the residual's share
+    D_{b-1} alike: their mean over d rows has relative variance 1/(2 d^2).
     """
-    variance = product_variance(dim, bits, kind, sketch) / (dim * weight)
+    others = queries / dim
+    variance = product_variance(dim, bits, kind, sketch) / dim
+    variance *= (others**2 + others + cosine2) / (count * (others + cosine2) ** 2)
     if kind == "turboquant-prod" and sketch == "gaussian":
         variance += lloyd_max_distortion(dim, bits - 1) ** 2 / (2 * dim**2)
     return float(np.sqrt(variance))

@@ -1,0 +1,192 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from kvassay.conformance.catalogue import CLAIMS
+from kvassay.conformance.cli import main
+
+CELL = ["--dim", "64", "--bits", "2", "--effort", "quick", "--workers", "1"]
+KEYS = ("conforms", "violates", "inconclusive", "not_applicable", "error")
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, list(arguments))
+
+
+@pytest.fixture
+def own_backend(tmp_path, monkeypatch):
+    """A file beside the user, as an implementer would write it."""
+    (tmp_path / "mine.py").write_text(
+        "from kvassay.conformance import Capabilities\n"
+        "from kvassay.reference.codecs import codec\n"
+        "class Backend:\n"
+        "    name, version = 'mine', '0.1'\n"
+        "    capabilities = Capabilities(kinds=('turboquant-mse',))\n"
+        "    def codec(self, kind, dim, bits, seed, **options):\n"
+        "        return codec(kind, dim, bits, seed)\n"
+        "broken = 3\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+
+
+def test_check_conforming_backend_exits_0():
+    result = run("check", "reference", *CELL)
+    assert result.exit_code == 0, result.output
+    assert "conforms to every claim that applies" in result.stdout
+    assert result.stderr == ""
+
+
+def test_check_violating_backend_exits_1_and_says_why():
+    result = run("check", "zero", *CELL)
+    assert result.exit_code == 1
+    for text in ("VIOLATES", "should be", "TurboQuant, theorems 1 and 2", "Means:", "Repeat:"):
+        assert text in result.stdout
+
+
+def test_repeat_line_runs_and_finds_the_same():
+    first = json.loads(run("check", "zero", *CELL, "--json").stdout)
+    entry = next(e for e in first["claims"] if e["id"] == "two-pi")
+    again = json.loads(run(*entry["reproduce"].split()[1:], "--json").stdout)
+    assert entry in again["claims"]
+    assert {e["id"] for e in again["claims"]} == {"two-pi"}
+
+
+def test_json_adds_up():
+    result = run("check", "identity", *CELL, "--json")
+    found = json.loads(result.stdout)
+    assert found["backend"] == "identity"
+    assert found["planned"] == len(found["claims"]) == sum(found[key] for key in KEYS)
+    wanted = {"id", "kind", "dim", "bits", "verdict", "estimate", "interval", "predicted"}
+    wanted |= {"n", "alpha", "beta", "seed", "reproduce"}
+    assert all(wanted <= set(entry) for entry in found["claims"])
+
+
+def test_own_file_can_be_checked(own_backend):
+    result = run("check", "mine:Backend", *CELL, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["backend"] == "mine"
+
+
+def test_own_file_can_be_checked_in_processes(own_backend, tmp_path):
+    command = [sys.executable, "-m", "kvassay.conformance.cli", "check", "mine:Backend", *CELL[:-1]]
+    done = subprocess.run([*command, "2"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nobody"], "no backend is called 'nobody'; known are"),
+        (["no_such_module:backend"], "needs no_such_module, which is not installed"),
+        (["mine:missing"], "AttributeError"),
+        (["mine:broken"], "lacks name, version, capabilities, codec"),
+        (["reference", "--claim", "x"], "no claim is called 'x'"),
+        (["reference", "--dim", "1"], "1 is not in the range 2<=x<=8192"),
+        (["reference", "--bits", "9"], "9 is not in the range 1<=x<=8"),
+        (["reference", "--kind", "vq"], "'vq' is not one of"),
+        (["mine:Backend", "--kind", "scalar"], "kind 'scalar' is not among what mine offers"),
+        (["reference", "--record", "no/such/folder/file"], "cannot be written: No such file"),
+        (["reference", "--record", "mine.py"], "mine.py exists; name a new file or remove it"),
+        (["reference", "--dim", "2", "--claim", "distortion"], "delta must be resolvable"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(own_backend, arguments, message):
+    result = run("check", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+    assert result.stdout == ""
+
+
+def test_record_holds_header_entries_and_footer(tmp_path):
+    path = tmp_path / "run.jsonl"
+    printed = json.loads(run("check", "zero", *CELL, "--record", str(path), "--json").stdout)
+    header, *entries, footer = map(json.loads, path.read_text().splitlines())
+    assert header["record"] == "header"
+    assert header["schema"] == 1
+    assert header["backend"]["name"] == "zero"
+    assert header["run"]["seed"] == 0
+    assert [entry.pop("record") for entry in entries] == ["entry"] * printed["planned"]
+    assert entries == printed["claims"]
+    assert footer["record"] == "footer"
+    assert {key: footer[key] for key in ("planned", *KEYS)} == {
+        key: printed[key] for key in ("planned", *KEYS)
+    }
+
+
+def test_same_seed_same_bytes_of_evidence(tmp_path):
+    lines = []
+    for name, workers in (("a", "1"), ("b", "2")):
+        path = tmp_path / name
+        run("check", "reference", *CELL[:-1], workers, "--record", str(path))
+        lines.append(path.read_bytes().splitlines()[1:])
+    assert lines[0] == lines[1]
+
+
+def test_an_interrupted_run_keeps_what_it_had_and_has_no_footer(tmp_path, monkeypatch):
+    from kvassay.conformance import runner
+
+    ran = []
+
+    def interrupted(task):
+        if ran:
+            raise KeyboardInterrupt
+        ran.append(task)
+        return original(task)
+
+    original = runner.run_cell
+    monkeypatch.setattr(runner, "run_cell", interrupted)
+    path = tmp_path / "run.jsonl"
+    result = run("check", "zero", *CELL, "--record", str(path))
+    assert result.exit_code != 0
+    kinds = [json.loads(line)["record"] for line in path.read_text().splitlines()]
+    assert kinds[0] == "header"
+    assert set(kinds[1:]) == {"entry"}
+
+
+def test_claims_lists_them_all():
+    result = run("claims")
+    assert result.exit_code == 0
+    assert f"{len(CLAIMS)} claims" in result.stdout
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
+def test_explain_tells_source_and_meaning(claim):
+    result = run("explain", claim.id)
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.stdout.replace("│", " ").split())
+    assert claim.source in text
+    assert claim.meaning in text
+    assert "what each effort resolves with how many seeds" in text
+
+
+def test_explain_refuses_what_it_does_not_know():
+    result = run("explain", "everything")
+    assert result.exit_code == 2
+    assert "no claim is called 'everything'" in result.stderr
+
+
+def test_backends_lists_installed_and_missing():
+    result = run("backends")
+    assert result.exit_code == 0
+    for name in ("reference", "identity", "zero", "faiss", "turboquant-py", "turbo-quant-lite"):
+        assert name in result.stdout
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys; from kvassay.conformance.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numpy', 'scipy', 'rich'} & set(sys.modules)\n"
+        "sys.exit(f'loaded {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "check" in done.stdout
