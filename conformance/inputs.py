@@ -96,7 +96,7 @@ def _at_cosine(rng: np.random.Generator, directions: NDArray[np.float64]) -> NDA
 
 def _on_background(rng: np.random.Generator, loud: NDArray[np.float64]) -> NDArray[np.float64]:
     quiet = _unit(rng.standard_normal(loud.shape))
-    return np.asarray(np.sqrt(1 - BACKGROUND) * _unit(loud) + np.sqrt(BACKGROUND) * quiet
+    return np.asarray(np.sqrt(1 - BACKGROUND) * _unit(loud) + np.sqrt(BACKGROUND) * quiet)
 
 
 def _loud_range(rng: np.random.Generator, count: int, dim: int, start: int) -> Vectors:
