@@ -12,18 +12,25 @@ from kvassay.reference import theory
 ALL = ("scalar", "turboquant-mse", "turboquant-prod")
 ROTATED = ("turboquant-mse", "turboquant-prod")
 PROD = ("turboquant-prod",)
-STRUCTURED_FAMILIES = ("one-hot", "dc", "loud-channel", "loud-tail", "loud-block")
 
 FLOAT32 = 1e-4  # relative; rounding of a float32 rotation is a hundred times smaller
 SIDE_INFORMATION = 18  # bytes a vector: two float64 scalars and two partly filled bytes
 
 
-def _noise(cell: Cell) -> float:
-    return theory.sketch_noise(cell.dim, cell.sketch) if cell.sketch else 1.0
-
-
 def _distortion(cell: Cell, part: str) -> float:
+    if not cell.sketch_decoded:
+        return theory.lloyd_max_distortion(cell.dim, cell.scalar_bits)
+    return _variance(cell, part)
+
+
+def _variance(cell: Cell, part: str) -> float:
     return theory.product_variance(cell.dim, cell.bits, cell.kind, cell.sketch)
+
+
+def _distortion_delta(cell: Cell, part: str, effort: Effort) -> float:
+    if part == "scales":  # a norm that goes wrong at some scale goes wrong by far more
+        return {"quick": 0.2, "standard": 0.05, "thorough": 0.03}[effort]
+    return {"quick": 0.2, "standard": 0.02, "thorough": 0.015}[effort]
 
 
 def _distortion_scatter(cell: Cell, part: str, effort: Effort) -> float:
@@ -37,21 +44,29 @@ def _scatter_of(cell: Cell, count: int) -> float:
 
 
 def _spread(cell: Cell, part: str) -> float:
-    bits = cell.bits - 1 if cell.kind == "turboquant-prod" else cell.bits
-    isotropic = theory.lloyd_max_distortion(cell.dim, bits)
-    if bits and part == "one-hot":
-        isotropic = max(isotropic, theory.one_hot_distortion(cell.dim, bits))
-    return isotropic * _noise(cell)
+    if part != "one-hot" or not cell.scalar_bits:
+        return 1.0
+    flat = theory.one_hot_distortion(cell.dim, cell.scalar_bits)
+    return max(1.0, flat / theory.lloyd_max_distortion(cell.dim, cell.scalar_bits))
+
+
+def _spread_delta(cell: Cell, part: str, effort: Effort) -> float:
+    # A Hadamard round leaves lattice effects of a few per cent on structured input; an
+    # offset is one direction a seed, so its seeds are dear.
+    if part == "dc":
+        return {"quick": 1.0, "standard": 0.3, "thorough": 0.15}[effort]
+    return {"quick": 0.5, "standard": 0.15, "thorough": 0.1}[effort]
 
 
 def _spread_scatter(cell: Cell, part: str, effort: Effort) -> float:
     # With k loud coordinates a vector counts as k; an offset is one direction a seed, whose
     # background makes it count as four.
     count = batch(cell.dim, effort).structured
+    calm = _scatter_of(cell, count)
     if part == "dc":
-        return _scatter_of(cell, 4)
+        return float((_scatter_of(cell, 4) ** 2 + calm**2) ** 0.5)
     loud = max(1, cell.dim // 8)
-    return float((_scatter_of(cell, count) ** 2 + 2 / (loud * count)) ** 0.5)
+    return float((2 * calm**2 + 2 / (loud * count)) ** 0.5)
 
 
 def _slope(cell: Cell, part: str) -> float:
@@ -77,7 +92,7 @@ def _slope_scatter(cell: Cell, part: str, effort: Effort) -> float:
 def _slope_delta(cell: Cell, part: str, effort: Effort) -> float:
     if part == "isotropic":
         # The usual scale sqrt(pi/2)/sqrt(d) of an orthogonal sketch is 1/(4d) too large.
-        return {"quick": 0.05, "standard": 0.005, "thorough": 0.004}[effort]
+        return {"quick": 0.06, "standard": 0.005, "thorough": 0.004}[effort]
     # A randomized Hadamard sketch is unbiased only up to 1/(2d) on a flat residual.
     return {"quick": 0.3, "standard": 0.05, "thorough": 0.03}[effort]
 
@@ -99,9 +114,8 @@ CLAIMS: tuple[Claim, ...] = (
         parts=(Part("isotropic", "coordinates", "histogram"),),
         method="distance",
         prediction=lambda cell, part: 0.0,
-        delta=by_effort(0.08, 0.04, 0.02),
+        delta=by_effort(0.15, 0.06, 0.02),
         at_most=True,
-        every_width=False,
         meaning="The rotation does not keep the law that the codebook is made for: a wrong "
         "normaliser, a padded or cropped transform, or a map that is not orthogonal.",
         kills=("B07", "B20", "D04"),
@@ -121,8 +135,9 @@ CLAIMS: tuple[Claim, ...] = (
             if cell.bits > (cell.kind == "turboquant-prod")
             else 0.0
         ),
-        # The Gaussian table itself lies 0.14/d off; 0.002 leaves room for three digits.
-        delta=lambda cell, part, effort: 0.4 / cell.dim + 0.002,
+        # The Gaussian table itself lies up to 0.37/d off; 0.005 is what a scale wrong by 2 %
+        # makes, since x phi(x) is at most 0.242.
+        delta=lambda cell, part, effort: 0.4 / cell.dim + 0.005,
         at_most=True,
         meaning="The table belongs to another scale: multiplied by sqrt(d), copied with an "
         "error, or made for another width.",
@@ -160,7 +175,7 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         method="ratio",
         prediction=_distortion,
-        delta=by_effort(0.15, 0.02, 0.015),
+        delta=_distortion_delta,
         scatter=_distortion_scatter,
         meaning="Above: the table, the scale, the norm or the inverse is wrong. Below: more "
         "is stored than was counted, or nothing is quantized.",
@@ -182,7 +197,6 @@ CLAIMS: tuple[Claim, ...] = (
         prediction=lambda cell, part: 0.0,
         delta=lambda cell, part, effort: 0.0 if part == "two seeds" else FLOAT32,
         at_most=True,
-        every_width=False,
         meaning="The map is not orthogonal (a wrong normaliser, coordinates dropped), its "
         "inverse belongs to another rotation, or the seed has no effect.",
         kills=("B04", "B07", "B18", "B20"),
@@ -190,17 +204,16 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="rotation-spreads",
         sentence="On one-hot, offset, one-loud-channel, loud-tail and one-loud-block inputs "
-        "the distortion (geometric mean) is no worse than on isotropic ones (one-hot: than one "
-        "Hadamard round makes it).",
+        "the distortion is no worse than on isotropic ones (one-hot: than one Hadamard round "
+        "makes it). Judged as the ratio of the geometric means.",
         source="paper A; TurboQuant, section 3.1",
         standing="derived",
         needs=("decode",),
         kinds=ROTATED,
-        parts=tuple(Part(family, family, "log_distortion") for family in STRUCTURED_FAMILIES),
+        parts=tuple(Part(family, family, "log_excess") for family in inputs.STRUCTURED),
         method="geometric",
         prediction=_spread,
-        # A Hadamard round leaves lattice effects of a few per cent on structured input.
-        delta=by_effort(0.4, 0.15, 0.1),
+        delta=_spread_delta,
         scatter=_spread_scatter,
         at_most=True,
         meaning="The rotation is missing, leaves part of the vector alone, works in blocks, "
@@ -220,7 +233,6 @@ CLAIMS: tuple[Claim, ...] = (
         prediction=lambda cell, part: 0.0,
         delta=always(FLOAT32),
         at_most=True,
-        every_width=False,
         meaning="The map mixes vectors or is not linear: low rank in is not low rank out.",
         kills=("B07", "B20"),
     ),
@@ -255,8 +267,8 @@ CLAIMS: tuple[Claim, ...] = (
         kinds=PROD,
         parts=(Part("isotropic", "isotropic", "variance"),),
         method="ratio",
-        prediction=_distortion,
-        delta=by_effort(0.2, 0.02, 0.015),
+        prediction=_variance,
+        delta=by_effort(0.25, 0.02, 0.015),
         scatter=_variance_scatter,
         meaning="The sketch is not of the family stated, has another number of rows, or its "
         "noise is not that of one sign a row.",
@@ -273,7 +285,7 @@ CLAIMS: tuple[Claim, ...] = (
         parts=(Part("isotropic", "isotropic", "pi_over_2"),),
         method="ratio",
         prediction=lambda cell, part: theory.pi_over_2(cell.dim, cell.sketch),
-        delta=by_effort(0.2, 0.02, 0.015),
+        delta=by_effort(0.25, 0.02, 0.015),
         scatter=_variance_scatter,
         fewest_bits=2,
         meaning="The sketch adds more or less noise than one sign a row must.",
@@ -290,7 +302,7 @@ CLAIMS: tuple[Claim, ...] = (
         parts=(Part("isotropic", "isotropic", "two_pi"),),
         method="ratio",
         prediction=lambda cell, part: theory.two_pi(cell.dim, cell.bits, cell.sketch),
-        delta=by_effort(0.2, 0.02, 0.015),
+        delta=by_effort(0.25, 0.02, 0.015),
         scatter=_variance_scatter,
         fewest_bits=2,
         meaning="Sketch and scalar part do not share the bits as the kind says.",
@@ -356,6 +368,3 @@ CLAIMS: tuple[Claim, ...] = (
 )
 
 BY_ID = {claim.id: claim for claim in CLAIMS}
-
-assert len(BY_ID) == len(CLAIMS)
-assert set(STRUCTURED_FAMILIES) < set(inputs.FAMILIES)

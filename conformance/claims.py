@@ -49,8 +49,7 @@ class Claim:
     `prediction(cell, part)` comes from reference/theory.py. `delta(cell, part, effort)` is
     the band's half-width, relative to the prediction for the first two and absolute otherwise;
     if `at_most`, the band has no lower end. `scatter(cell, part, effort)` is one seed's expected
-    relative standard deviation, from which the number of seeds follows. A claim that does
-    not depend on the bits (`every_width` False) is held against the largest width alone.
+    relative standard deviation, from which the number of seeds follows.
     """
 
     id: str
@@ -68,7 +67,6 @@ class Claim:
     scatter: Callable[[Cell, str, Effort], float] = lambda cell, part, effort: 0.0
     at_most: bool = False
     fewest_bits: int = 1
-    every_width: bool = True
     beta: float = BETA
 
     def parts_for(self, cell: Cell) -> list[Part]:

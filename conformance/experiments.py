@@ -28,12 +28,19 @@ Effort = Literal["quick", "standard", "thorough"]
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One configuration of a backend. `sketch` is "" for kinds without one."""
+    """One configuration of a backend. `sketch` is "" for kinds without one; where
+    `sketch_decoded` is False, decode leaves the sketch out."""
 
     kind: str
     sketch: str
     dim: int
     bits: int
+    sketch_decoded: bool = True
+
+    @property
+    def scalar_bits(self) -> int:
+        """Bits a coordinate of the codebook: one less where there is a sketch."""
+        return self.bits - bool(self.sketch)
 
     def __str__(self) -> str:
         sketch = f"/{self.sketch}" if self.sketch else ""
@@ -58,8 +65,9 @@ class Batch:
 def batch(dim: int, effort: Effort) -> Batch:
     """Fewer vectors at higher dimensions, where each says more; small ones if quick."""
     if effort == "quick":
-        return Batch(int(np.clip(2**14 // dim, 64, 192)), 64, 32, 512)
-    return Batch(int(np.clip(2**16 // dim, 96, 512)), 128, 64, 1024)
+        few = int(np.clip(2**12 // dim, 16, 32))
+        return Batch(int(np.clip(2**13 // dim, 32, 128)), 32, few, 512)
+    return Batch(int(np.clip(2**15 // dim, 64, 256)), 128, 64, 1024)
 
 
 @dataclass
@@ -67,7 +75,8 @@ class Trial:
     """One seed of one cell: its codecs, made when asked for, and its randomness.
 
     Everything follows from (seed, cell, index): the data also of the experiment's name, so
-    that no experiment depends on which others run.
+    that no experiment depends on which others run. Of the experiment's statistics only the
+    `wanted` ones need be computed; if none are named, all.
     """
 
     backend: Backend
@@ -75,12 +84,20 @@ class Trial:
     seed: int
     index: int
     effort: Effort
+    wanted: frozenset[str] = frozenset()
     _codecs: dict[tuple[str, int, int], "Judged"] = field(default_factory=dict)
 
     @property
     def batch(self) -> Batch:
         """The sizes of this trial's inputs."""
         return batch(self.cell.dim, self.effort)
+
+    @cached_property
+    def calm(self) -> float:
+        """Mean logarithm of the distortion on isotropic vectors, which structured ones are
+        held against."""
+        x = inputs.isotropic(self.rng("calm"), self.batch.structured, self.cell.dim)
+        return float(np.mean(np.log(_relative_error(x, self.codec.roundtrip(x)) + 1e-12)))
 
     @cached_property
     def codec(self) -> "Judged":
@@ -95,9 +112,12 @@ class Trial:
             options = {"sketch": self.cell.sketch} if kind == "turboquant-prod" else {}
             seed = int(self._sequence("codec").generate_state(2)[twin // 2] >> 1)
             codec = self.backend.codec(kind, self.cell.dim, bits, seed, **options)
-            includes = self.backend.capabilities.decode_includes_sketch
-            self._codecs[key] = Judged(codec, self.cell.dim, includes)
+            self._codecs[key] = Judged(codec, self.cell.dim)
         return self._codecs[key]
+
+    def wants(self, *statistics: str) -> bool:
+        """Whether any of these statistics is still needed."""
+        return not self.wanted or bool(self.wanted & set(statistics))
 
     def rng(self, purpose: str) -> np.random.Generator:
         """This trial's generator for the experiment called `purpose`."""
@@ -114,7 +134,6 @@ class Judged:
 
     codec: Codec
     dim: int
-    decode_includes_sketch: bool
 
     def encode(self, x: inputs.Vectors) -> Any:
         return self.codec.encode(x.copy())
@@ -195,9 +214,11 @@ def isotropic(trial: Trial) -> Statistics:
 
     codec, cell = trial.codec, trial.cell
     code = codec.encode(x)
-    error = _relative_error(x, codec.decode(code, count))
-    statistics: dict[str, Any] = {"distortion": (float(np.sum(error)), float(count))}
-    if cell.kind == "turboquant-prod" and not _carries_sketch(codec):
+    statistics: dict[str, Any] = {}
+    if trial.wants("distortion"):
+        error = _relative_error(x, codec.decode(code, count))
+        statistics["distortion"] = (float(np.sum(error)), float(count))
+    if not _estimates(trial) or not trial.wants("slope", "variance", "pi_over_2", "two_pi"):
         return statistics
     estimate = codec.inner_products(q, code, count) / norms
     variance = float(np.sum(((estimate - truth) ** 2)[independent]))
@@ -206,7 +227,7 @@ def isotropic(trial: Trial) -> Statistics:
     statistics["variance"] = (variance, pairs)
     if cell.kind == "turboquant-prod" and "turboquant-mse" in trial.backend.capabilities.kinds:
         for name, bits in (("pi_over_2", cell.bits - 1), ("two_pi", cell.bits)):
-            if bits:
+            if bits and trial.wants(name):
                 try:
                     peer = trial.other("turboquant-mse", bits)
                 except NotImplementedError:
@@ -216,26 +237,26 @@ def isotropic(trial: Trial) -> Statistics:
     return statistics
 
 
-def _carries_sketch(codec: Judged) -> bool:
-    return codec.decode_includes_sketch or hasattr(codec.codec, "inner_products")
+def _estimates(trial: Trial) -> bool:
+    """Whether there is an estimate of <q, x> that has all that the code holds."""
+    return trial.cell.sketch_decoded or hasattr(trial.codec.codec, "inner_products")
 
 
 def structured(family: str) -> Callable[[Trial], Statistics]:
-    """Distortion and slope on one of the structured families."""
+    """How much larger the distortion is on one of the structured families than on isotropic
+    vectors, as a logarithm, and the slope."""
 
     def experiment(trial: Trial) -> Statistics:
         rng = trial.rng(family)
-        many = family == "scales"
-        count = trial.batch.vectors if many else trial.batch.structured
-        x = inputs.FAMILIES[family](rng, count, trial.cell.dim)
+        count, dim = trial.batch.structured, trial.cell.dim
+        x = inputs.STRUCTURED[family](rng, count, dim)
         codec = trial.codec
         code = codec.encode(x)
-        error = _relative_error(x, codec.decode(code, len(x)))
-        statistics: dict[str, Any] = {
-            "distortion": (float(np.sum(error)), float(len(x))),
-            "log_distortion": (float(np.sum(np.log(error + 1e-12))), float(len(x))),
-        }
-        if trial.cell.kind == "turboquant-prod" and _carries_sketch(codec):
+        statistics: dict[str, Any] = {}
+        if trial.wants("log_excess"):
+            error = np.log(_relative_error(x, codec.decode(code, count)) + 1e-12)
+            statistics["log_excess"] = (float(np.sum(error - trial.calm)), float(count))
+        if trial.cell.sketch and trial.wants("slope") and _estimates(trial):
             q = inputs.queries_near(rng, x)
             norms = np.linalg.norm(x.astype(np.float64), axis=1)
             estimate = np.diag(codec.inner_products(q, code, len(x))) / norms
@@ -243,8 +264,14 @@ def structured(family: str) -> Callable[[Trial], Statistics]:
             statistics["slope"] = (float(estimate @ truth), float(truth @ truth))
         return statistics
 
-    experiment.__doc__ = inputs.FAMILIES[family].__doc__
+    experiment.__doc__ = inputs.STRUCTURED[family].__doc__
     return experiment
+
+
+def scales(trial: Trial) -> Statistics:
+    """Distortion of vectors whose norms span six orders of magnitude."""
+    x = inputs.scales(trial.rng("scales"), trial.batch.vectors, trial.cell.dim)
+    return {"distortion": (float(np.sum(_relative_error(x, trial.codec.roundtrip(x)))), len(x))}
 
 
 def coordinates(trial: Trial) -> Statistics:
@@ -295,7 +322,7 @@ def table(trial: Trial) -> Statistics:
     """The codebook under the exact law: its distortion over the least possible, less 1, and
     its distance from the Gaussian table over the exact codebook's."""
     cell = trial.cell
-    bits = cell.bits - (cell.kind == "turboquant-prod")
+    bits = cell.scalar_bits
     if bits == 0:
         raise NotImplementedError("at 1 bit the sketch stands alone, without a codebook")
     levels = trial.codec.codebook()
@@ -314,9 +341,9 @@ def contract(trial: Trial) -> Statistics:
     rng = trial.rng("contract")
     x = np.vstack(
         [
-            inputs.isotropic(rng, 12, cell.dim),
-            inputs.dc(rng, 2, cell.dim),
-            inputs.one_hot(rng, 2, cell.dim),
+            inputs.isotropic(rng, 6, cell.dim),
+            inputs.dc(rng, 1, cell.dim),
+            inputs.one_hot(rng, 1, cell.dim),
         ]
     )
     codec = trial.codec
@@ -349,7 +376,7 @@ def contract(trial: Trial) -> Statistics:
     if cell.kind != "scalar":
         stranger = trial.other(cell.kind, cell.bits, twin=2).roundtrip(x)
         # Isotropic rows only: a one-hot vector may well decode alike under two rotations.
-        statistics["seed_unused"] = float(np.mean(np.all(stranger == decoded, axis=1)[:12]))
+        statistics["seed_unused"] = float(np.mean(np.all(stranger == decoded, axis=1)[:6]))
     return statistics
 
 
@@ -394,9 +421,10 @@ def held_bytes(thing: Any) -> int:
 
 EXPERIMENTS: dict[str, Callable[[Trial], Statistics]] = {
     "isotropic": isotropic,
+    "scales": scales,
     "coordinates": coordinates,
     "isometry": isometry,
     "table": table,
     "contract": contract,
-    **{name: structured(name) for name in inputs.FAMILIES if name != "isotropic"},
+    **{name: structured(name) for name in inputs.STRUCTURED},
 }

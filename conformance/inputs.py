@@ -56,9 +56,7 @@ def loud_block(rng: np.random.Generator, count: int, dim: int) -> Vectors:
     return _loud_range(rng, count, dim, int(rng.integers(dim - max(1, dim // 8) + 1)))
 
 
-FAMILIES: dict[str, Family] = {
-    "isotropic": isotropic,
-    "scales": scales,
+STRUCTURED: dict[str, Family] = {
     "one-hot": one_hot,
     "dc": dc,
     "loud-channel": loud_channel,
@@ -107,7 +105,7 @@ def _loud_range(rng: np.random.Generator, count: int, dim: int, start: int) -> V
 
 
 def _unit(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))
+    return np.asarray(x / np.sqrt(np.einsum("nd,nd->n", x, x))[:, None])
 
 
 def _with_norms(

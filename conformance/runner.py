@@ -21,7 +21,7 @@ from kvassay.conformance.claims import Claim, Part
 from kvassay.conformance.experiments import EXPERIMENTS, BackendFault, Cell, Effort, Trial
 from kvassay.conformance.protocol import Backend
 from kvassay.conformance.record import Entry, tally
-from kvassay.conformance.statistics import Band, Interval, spend
+from kvassay.conformance.statistics import Band, Interval
 
 DIMS = (64, 80, 128, 576)
 BITS = (1, 2, 3, 4, 5, 6)
@@ -108,7 +108,7 @@ def check(
     >>> from kvassay.conformance import Settings, check
     >>> report = check("zero", Settings(dims=(64,), bits=(2,), claims=("distortion",)))
     >>> report.counts["violates"], report.exit_code
-    (6, 1)
+    (8, 1)
     """
     settings = settings or Settings()
     loaded = discovery.load(backend) if isinstance(backend, str) else backend
@@ -149,7 +149,7 @@ def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task
                 f"{', '.join(offered) or 'none'}"
             )
     cells = [
-        Cell(kind, sketch, dim, bits)
+        Cell(kind, sketch, dim, bits, not sketch or capabilities.decode_includes_sketch)
         for kind in settings.kinds or capabilities.kinds
         for sketch in (
             (settings.sketches or capabilities.sketches) if kind == "turboquant-prod" else ("",)
@@ -159,16 +159,10 @@ def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task
     ]
     cells.sort(key=lambda cell: (-cell.dim, cell.kind != "turboquant-prod"))
     claims = [BY_ID[name] for name in settings.claims] or list(CLAIMS)
-    widest = max(settings.bits)
     chosen = [
         (
             cell,
-            tuple(
-                (claim.id, part)
-                for claim in claims
-                if claim.every_width or cell.bits == widest
-                for part in claim.parts_for(cell)
-            ),
+            tuple((claim.id, part) for claim in claims for part in claim.parts_for(cell)),
         )
         for cell in cells
     ]
@@ -191,7 +185,7 @@ class _Open:
     claim: Claim
     part: Part
     looks: list[int]
-    alphas: list[float]
+    alpha: float
     entry: Entry
 
     def settle(self, verdict: str, reason: str = "") -> None:
@@ -231,7 +225,12 @@ def _run(task: Task, backend: Backend) -> list[Entry]:
         target = min(next(look for look in item.looks if look > done) for item in pending)
         for index in range(done, target):
             trial = Trial(backend, task.cell, task.seed, index, task.effort)
-            for name in sorted({item.part.experiment for item in pending if item.undecided}):
+            wanted: dict[str, set[str]] = {}
+            for item in pending:
+                if item.undecided:
+                    wanted.setdefault(item.part.experiment, set()).add(item.part.statistic)
+            for name in sorted(wanted):
+                trial.wanted = frozenset(wanted[name])
                 try:
                     answers = EXPERIMENTS[name](trial)
                 except NotImplementedError as problem:
@@ -261,8 +260,7 @@ def _look(item: _Open, values: list[Any] | None, task: Task, count: int) -> None
     if values is None:
         item.settle("not applicable", f"needs {', '.join(claim.needs)}")
         return
-    alpha = item.alphas[item.looks.index(count)]
-    verdict, interval = claim.judge(values, cell, name, task.effort, alpha)
+    verdict, interval = claim.judge(values, cell, name, task.effort, item.alpha)
     if verdict == "undecided":
         verdict = "inconclusive" if count == item.looks[-1] else ""
     item.entry = replace(
@@ -271,7 +269,7 @@ def _look(item: _Open, values: list[Any] | None, task: Task, count: int) -> None
         estimate=interval.estimate,
         interval=_ends(interval),
         n=count,
-        smallest_violation=claim.smallest_violation(count, cell, name, task.effort, alpha),
+        smallest_violation=claim.smallest_violation(count, cell, name, task.effort, item.alpha),
     )
 
 
@@ -300,7 +298,8 @@ def _open(task: Task) -> list[_Open]:
             reason="",
             reproduce=_command(task, claim),
         )
-        opened.append(_Open(claim, part, looks, spend(task.alpha, len(looks)), entry))
+        # Shared over the looks: by the union bound, whatever the dependence between them.
+        opened.append(_Open(claim, part, looks, task.alpha / len(looks), entry))
     return opened
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-FEWEST_SEEDS = 12
+FEWEST_SEEDS = 10
 MOST_SEEDS = 20_000
 
 
@@ -105,10 +105,10 @@ def needed(delta: float, scatter: float, alpha: float, beta: float) -> int:
     """Seeds after which a value equal to its prediction conforms with probability 1 - beta.
 
     That takes an interval that fits the band from wherever chance puts its centre:
-    (t + z) scatter / sqrt(n) <= delta. At least 12. ValueError where 20,000 are not enough.
+    (t + z) scatter / sqrt(n) <= delta. At least 10. ValueError where 20,000 are not enough.
 
     >>> needed(delta=0.01, scatter=0.01, alpha=1e-6, beta=0.01)
-    75
+    64
     """
     chance = float(-special.ndtri(beta / 2))
 
@@ -128,23 +128,13 @@ def needed(delta: float, scatter: float, alpha: float, beta: float) -> int:
 
 
 def looks(count: int) -> list[int]:
-    """When to look: at a quarter, half, all and twice the seeds that should be enough."""
-    plan = {max(FEWEST_SEEDS, ceil(count * share)) for share in (0.25, 0.5, 1, 2)}
-    return sorted(plan)
+    """When to look: from a quarter to four times the seeds that should be enough.
 
-
-def spend(alpha: float, count: int) -> list[float]:
-    """`alpha` over `count` looks: half for the last, a quarter before, and so on.
-
-    The parts add up to alpha, so that by the union bound all looks together raise at most
-    that many false alarms, whatever the dependence between them.
-
-    >>> spend(1.0, 3)
-    [0.25, 0.25, 0.5]
+    They are enough for a codec that is exactly right; the later looks are for one that is
+    only nearly so, and for scatter that turns out larger than predicted.
     """
-    shares = [2.0 ** -(count - look) for look in range(count)]
-    shares[0] *= 2
-    return [alpha * share for share in shares]
+    shares = (0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4)
+    return sorted({max(FEWEST_SEEDS, ceil(count * share)) for share in shares})
 
 
 def worst_interval(values: Sequence[float]) -> Interval:

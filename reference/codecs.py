@@ -116,14 +116,17 @@ class TurboQuantMSE(Scalar):
 
     def rotate(self, x: Array) -> Array:
         """Rows of `x` (N, d) in the rotated coordinates."""
-        return self._rotation.forward(x)
+        return self._to_coordinates(require_vectors("x", x, self.dim))
 
     def unrotate(self, y: Array) -> Array:
         """The inverse of `rotate`."""
-        return self._rotation.inverse(y)
+        return self._from_coordinates(require_vectors("y", y, self.dim))
 
-    _to_coordinates = rotate
-    _from_coordinates = unrotate
+    def _to_coordinates(self, x: Array) -> Array:
+        return self._rotation.forward(x)
+
+    def _from_coordinates(self, y: Array) -> Array:
+        return self._rotation.inverse(y)
 
 
 class TurboQuantProd(TurboQuantMSE):
@@ -210,18 +213,22 @@ def codec(
 def normalize(x: Array) -> tuple[Array, Array]:
     """Unit rows and their norms; a zero row stays zero with norm 0.
 
-    The largest coordinate is divided out first, so that squares neither overflow nor
-    vanish. ValueError where the norm itself exceeds float64.
+    Where squares could overflow or vanish, the largest coordinate is divided out first.
+    ValueError where the norm itself exceeds float64.
     """
-    largest = np.max(np.abs(x), axis=1, initial=0.0)
-    safe = np.where(largest > 0, largest, 1.0)
-    scaled = x / safe[:, None]
-    lengths = np.sqrt(np.einsum("nd,nd->n", scaled, scaled))
-    with np.errstate(over="ignore"):
-        norms = lengths * largest
+    energy = np.einsum("nd,nd->n", x, x)
+    norms = np.sqrt(energy)
+    unit = x / np.where(norms > 0, norms, 1.0)[:, None]
+    if (unsafe := (energy < 1e-250) | (energy > 1e250)).any():
+        largest = np.max(np.abs(x[unsafe]), axis=1)
+        scaled = x[unsafe] / np.where(largest > 0, largest, 1.0)[:, None]
+        lengths = np.sqrt(np.einsum("nd,nd->n", scaled, scaled))
+        unit[unsafe] = scaled / np.where(largest > 0, lengths, 1.0)[:, None]
+        with np.errstate(over="ignore"):
+            norms[unsafe] = lengths * largest
     if not np.isfinite(norms).all():
         raise ValueError("x must have norms within float64, got a row whose norm overflows")
-    return scaled / np.where(largest > 0, lengths, 1.0)[:, None], norms
+    return unit, norms
 
 
 def _consistent(code: Code) -> Code:

@@ -4,6 +4,8 @@ R = T diag(signs): random signs first, then a fixed orthogonal transform T, whic
 Kronecker product of an m x m matrix for the odd factor m of d and Walsh-Hadamard for the
 power of two (TurboQuant; QuIP# and QuaRot treat 80 or 576 alike). Signs must come first:
 after the transform they change no magnitude, and a constant input would stay one-hot.
+
+Arrays are trusted here: float64 in C order, of shape (N, d). The codecs check what enters.
 """
 
 from functools import cache
@@ -11,7 +13,7 @@ from functools import cache
 import numpy as np
 from scipy.linalg import hadamard, qr
 
-from kvassay.reference._checks import require_choice, require_integer, require_vectors
+from kvassay.reference._checks import require_choice, require_integer
 from kvassay.reference.sphere import Array
 
 RADIX = 16
@@ -21,19 +23,20 @@ RADIX = 16
 def _factors(dim: int) -> tuple[Array, ...]:
     """Orthogonal matrices whose Kronecker product is T, last axis last.
 
-    The odd factor takes the last axis: it mixes neighbours, so that a loud block of
-    neighbours reaches all of its rows alike and no output is louder than another.
+    As many Hadamard matrices of size 16 as fit, then one of what is left of the power of
+    two, times the odd factor. That one takes the last axis: it mixes neighbours, so that a
+    loud block of neighbours reaches all of its rows alike and no output is louder than
+    another.
     """
     odd, power = dim, 1
     while odd % 2 == 0:
         odd, power = odd // 2, power * 2
     factors = []
-    while power > 1:
-        size = min(power, RADIX)
-        factors.append(hadamard(size) / np.sqrt(size))
-        power //= size
-    if odd > 1 or not factors:
-        factors.append(_hartley(odd))
+    while power >= RADIX:
+        factors.append(hadamard(RADIX) / np.sqrt(RADIX))
+        power //= RADIX
+    if power * odd > 1 or not factors:
+        factors.append(np.kron(hadamard(power) / np.sqrt(power), _hartley(odd)))
     return tuple(factors)
 
 
@@ -78,11 +81,11 @@ class RandomizedHadamard:
 
     def forward(self, x: Array) -> Array:
         """Rotated rows, shape (N, d)."""
-        return transform(require_vectors("x", x, self.dim) * self.signs)
+        return transform(x * self.signs)
 
     def inverse(self, y: Array) -> Array:
         """The rows that `forward` maps to `y`, shape (N, d)."""
-        return transform(require_vectors("y", y, self.dim)) * self.signs
+        return transform(y) * self.signs
 
 
 class Haar:
@@ -99,11 +102,11 @@ class Haar:
 
     def forward(self, x: Array) -> Array:
         """Rotated rows, shape (N, d)."""
-        return rows_times(require_vectors("x", x, self.dim), self.matrix.T)
+        return rows_times(x, self.matrix.T)
 
     def inverse(self, y: Array) -> Array:
         """The rows that `forward` maps to `y`, shape (N, d)."""
-        return rows_times(require_vectors("y", y, self.dim), self.matrix)
+        return rows_times(y, self.matrix)
 
 
 Rotation = RandomizedHadamard | Haar
@@ -116,7 +119,7 @@ def rotation(name: str, dim: int, rng: np.random.Generator) -> Rotation:
     return RandomizedHadamard(dim, rng) if name == "hadamard" else Haar(dim, rng)
 
 
-def rows_times(x: Array, matrix: Array, block: int = 32) -> Array:
+def rows_times(x: Array, matrix: Array, block: int = 16) -> Array:
     """x @ matrix in blocks of one fixed number of rows.
 
     BLAS rounds a product of other shape otherwise; with one shape a row's result depends

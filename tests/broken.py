@@ -25,23 +25,18 @@ class NoRotation(TurboQuantMSE):
 class WrongInverse(TurboQuantMSE):
     """Applies the rotation where its inverse was meant."""
 
-    def unrotate(self, y):
+    def _from_coordinates(self, y):
         return self._rotation.forward(y)
-
-    _from_coordinates = unrotate
 
 
 class SignsAfterHadamard(TurboQuantMSE):
     """Random signs that come too late to do anything."""
 
-    def rotate(self, x):
-        return hadamard.transform(np.asarray(x, dtype=float)) * self._rotation.signs
+    def _to_coordinates(self, x):
+        return hadamard.transform(x) * self._rotation.signs
 
-    def unrotate(self, y):
+    def _from_coordinates(self, y):
         return hadamard.transform(y * self._rotation.signs)
-
-    _to_coordinates = rotate
-    _from_coordinates = unrotate
 
 
 class NarrowTable(TurboQuantMSE):

@@ -185,6 +185,30 @@ def test_bad_vectors_are_refused_by_name(kind, x, message):
         codec(kind, 16, 3, 0).encode(x)
 
 
+def test_everything_that_enters_is_checked():
+    one = make("turboquant-prod", {})
+    code = one.encode(normal(2, 48))
+    for call, name in (
+        (one.rotate, "x"),
+        (one.unrotate, "y"),
+        (lambda q: one.inner_products(q, code), "q"),
+    ):
+        with pytest.raises(ValueError, match=rf"{name} must have shape \(N, 48\), got \(2, 9\)"):
+            call(np.zeros((2, 9)))
+        with pytest.raises(
+            ValueError, match=f"{name} must be finite, got NaN or infinity in row 1"
+        ):
+            call(np.array([[0.0] * 48, [np.nan] * 48]))
+
+
+def test_an_extreme_neighbour_changes_nothing():
+    one = make("turboquant-mse", {})
+    x = normal(3, 48)
+    x[1] *= 1e-290
+    alone = np.vstack([one.decode(one.encode(x[row : row + 1])) for row in range(3)])
+    np.testing.assert_array_equal(one.decode(one.encode(x)), alone)
+
+
 def test_truncated_codes_are_refused():
     one = make("turboquant-mse", {})
     code = one.encode(normal(2, 48))

@@ -46,16 +46,11 @@ def test_dkw_interval_covers_and_finds_a_shift():
     assert interval.low <= 0.0957 <= interval.high
 
 
-@given(st.floats(1e-9, 0.1), st.integers(1, 9))
-def test_alpha_is_spent_exactly_once(alpha, count):
-    assert sum(statistics.spend(alpha, count)) == pytest.approx(alpha)
-
-
 @given(st.integers(1, 5000))
-def test_looks_increase_and_reach_twice_the_plan(count):
+def test_looks_increase_and_reach_four_times_the_plan(count):
     looks = statistics.looks(count)
     assert looks == sorted(set(looks))
-    assert looks[-1] >= 2 * count
+    assert looks[-1] >= 4 * count
     assert looks[0] >= statistics.FEWEST_SEEDS
 
 

@@ -1,0 +1,1 @@
+"""Backends: the reference, the controls, and adapters for published packages."""
