@@ -35,7 +35,7 @@ def test_sketch_that_is_the_rotation_is_seen_by_the_slope_alone():
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("zero", {"distortion", "qjl-unbiased", "qjl-variance", "rotation-spreads", "two-pi"}),
+        ("zero", {"distortion", "qjl-unbiased", "qjl-variance", "rotation-isometry", "two-pi"}),
         ("identity", {"distortion", "qjl-variance", "size-accounting"}),
     ],
 )
