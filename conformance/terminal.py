@@ -46,9 +46,9 @@ def _summary(entries: Iterable[Entry]) -> Table:
     for entry in entries:
         counts[entry.id][entry.verdict] += 1
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("claim")
+    table.add_column("claim", no_wrap=True)
     for verdict in COUNTED:
-        table.add_column(verdict, justify="right")
+        table.add_column(verdict.replace("not applicable", "n/a"), justify="right")
     for claim in CLAIMS:
         if claim.id in counts:
             cells = [
@@ -63,8 +63,8 @@ def _summary(entries: Iterable[Entry]) -> Table:
 def _finding(claim: Claim, entries: Sequence[Entry]) -> Panel:
     worst = sorted(entries, key=lambda entry: list(COUNTED).index(entry.verdict))
     table = Table(box=None, pad_edge=False, expand=True, show_header=True, header_style="dim")
-    for heading in ("where", "measured [interval]", "should be", "n"):
-        table.add_column(heading, justify="right" if heading == "n" else "left")
+    for heading in ("where", "measured [interval]", "should be", "seeds"):
+        table.add_column(heading, justify="right" if heading == "seeds" else "left")
     for entry in worst[:SHOWN]:
         where = f"{entry.kind} {entry.sketch}".strip() + f" d={entry.dim} b={entry.bits}"
         where += f", {entry.part}"
@@ -77,7 +77,7 @@ def _finding(claim: Claim, entries: Sequence[Entry]) -> Panel:
             )
     hidden = len(entries) - min(SHOWN, len(entries))
     verdicts = Counter(entry.verdict for entry in entries)
-    title = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in COUNTED if verdicts[verdict])
+    title = ", ".join(f"{verdict} {verdicts[verdict]}" for verdict in COUNTED if verdicts[verdict])
     lines: list[RenderableType] = [
         Text(f"Claim: {claim.sentence}"),
         Text(f"From: {claim.source} ({claim.standing})", style="dim"),
@@ -98,7 +98,7 @@ def _finding(claim: Claim, entries: Sequence[Entry]) -> Panel:
     lines.append(Text.assemble("Repeat: ", (worst[0].reproduce, "bold")))
     return Panel(
         Group(*lines),
-        title=f"{claim.id}: {title}",
+        title=f"{claim.id} · {title}",
         title_align="left",
         border_style=STYLES[worst[0].verdict],
     )
