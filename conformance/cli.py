@@ -104,9 +104,13 @@ def check(
 
             def on_entry(entry: "Entry") -> None:
                 keep(entry)
-                advance(entry)
+                advance(f"d={entry.dim} {entry.kind}")
 
             report = runner.check(backend, settings, workers=workers or _cores(), on_entry=on_entry)
+    except KeyboardInterrupt:
+        kept = f"; {record} keeps what was found, without a footer" if record else ""
+        click.echo(f"stopped{kept}", err=True)
+        sys.exit(130)
     except ValueError as problem:
         raise Refusal(str(problem)) from None
     except FileExistsError:
@@ -148,6 +152,54 @@ def explain(claim: str) -> None:
     show_claim(BY_ID[claim])
 
 
+@main.command()
+@click.option("--fault", "ids", multiple=True, help="Only this fault.  [default: all]")
+@click.option("--effort", type=click.Choice(EFFORTS), default="standard", show_default=True)
+@click.option("--workers", type=click.IntRange(1), help="Processes.  [default: one a core]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+def faults(
+    ids: tuple[str, ...],
+    effort: Literal["quick", "standard", "thorough"],
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Show that the suite catches known faults: the kill table.
+
+    Each fault that implementations had is put into the reference, and every claim runs on
+    it. Exit code: 0 each is caught by all the claims that must catch it, 1 one is not.
+    """
+    import json
+
+    from kvassay.conformance.faults import kill_table, select
+    from kvassay.conformance.runner import process_pool
+    from kvassay.conformance.terminal import show_kills
+
+    try:
+        chosen = select(ids)
+    except ValueError as problem:
+        raise Refusal(str(problem)) from None
+    with process_pool(workers or _cores()) as executor, _progress(len(chosen)) as advance:
+        kills = []
+        for kill in kill_table(chosen, effort, executor):
+            kills.append(kill)
+            advance(kill.fault.id)
+    if as_json:
+        rows = [
+            {
+                "id": kill.fault.id,
+                "text": kill.fault.text,
+                "source": kill.fault.source,
+                "caught": kill.caught,
+                "missed": kill.missed,
+            }
+            for kill in kills
+        ]
+        click.echo(json.dumps({"effort": effort, "faults": rows}, indent=1))
+    else:
+        show_kills(kills, effort)
+    sys.exit(0 if all(kill.ok for kill in kills) else 1)
+
+
 def _cores() -> int:
     import os
 
@@ -183,7 +235,7 @@ def _recording(
 
 
 @contextmanager
-def _progress(total: int) -> "Iterator[Callable[[Entry], None]]":
+def _progress(total: int) -> "Iterator[Callable[[str], None]]":
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -205,8 +257,8 @@ def _progress(total: int) -> "Iterator[Callable[[Entry], None]]":
     ) as progress:
         bar = progress.add_task("checking", total=total)
 
-        def advance(entry: "Entry") -> None:
-            progress.update(bar, advance=1, description=f"d={entry.dim} {entry.kind}")
+        def advance(what: str) -> None:
+            progress.update(bar, advance=1, description=what)
 
         yield advance
 

@@ -5,9 +5,11 @@ A cell (kind, sketch, dim, bits) is one task: its claims share the trials. Tasks
 """
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from math import isfinite
 from multiprocessing import get_context
@@ -199,9 +201,10 @@ class _Open:
 def run_cell(task: Task) -> list[Entry]:
     """Draws seeds for one cell until every planned entry has a verdict.
 
-    One BLAS thread: small products are faster so, and round the same everywhere.
+    One BLAS thread: small products are faster so, and round the same everywhere. What a
+    backend prints goes to stderr.
     """
-    with threadpool_limits(limits=1):
+    with threadpool_limits(limits=1), redirect_stdout(sys.stderr):
         try:
             backend = discovery.load(task.spec) if isinstance(task.spec, str) else task.spec
         except ValueError as problem:
@@ -333,7 +336,7 @@ def _in_processes(tasks: Sequence[Task], workers: int) -> Iterator[list[Entry]]:
     """The same in processes of our own. Where one dies, the cells that were not done run
     again one by one, so that only the one that kills its process is an error."""
     done = 0
-    with _pool(workers) as pool:
+    with process_pool(workers) as pool:
         try:
             for result in _submit(pool, tasks, window=4 * workers):
                 yield result
@@ -341,14 +344,15 @@ def _in_processes(tasks: Sequence[Task], workers: int) -> Iterator[list[Entry]]:
         except BrokenExecutor:
             pass
     for task in tasks[done:]:
-        with _pool(1) as pool:
+        with process_pool(1) as pool:
             try:
                 yield pool.submit(run_cell, task).result()
             except BrokenExecutor:
                 yield failed(task, "the backend ended the process it ran in (a crash)")
 
 
-def _pool(workers: int) -> ProcessPoolExecutor:
+def process_pool(workers: int) -> ProcessPoolExecutor:
+    """Processes for `check(executor=...)`, with one BLAS thread each."""
     # Fresh interpreters: a forked one inherits locks and threads of libraries in use here.
     for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")

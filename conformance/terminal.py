@@ -15,6 +15,7 @@ from rich.text import Text
 from kvassay.conformance import discovery
 from kvassay.conformance.catalogue import BY_ID, CLAIMS
 from kvassay.conformance.claims import Claim
+from kvassay.conformance.faults import Kill
 from kvassay.conformance.record import COUNTED, Entry
 from kvassay.conformance.runner import Report, Settings
 
@@ -141,6 +142,29 @@ def _sentence(report: Report, settings: Settings) -> Text:
         f"\neffort {settings.effort}, seed {settings.seed}, false alarms at most 1 run in 1000"
     )
     return Text(verdict, style=style).append(tail, style="not bold default")
+
+
+def show_kills(kills: Sequence[Kill], effort: str) -> None:
+    """A row for each fault: what it is and who caught it."""
+    console = Console()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("fault", no_wrap=True)
+    table.add_column("what is wrong")
+    table.add_column("caught by")
+    for kill in kills:
+        caught = Text(", ".join(kill.caught) or "nobody", style="green" if kill.ok else "bold red")
+        if kill.missed:
+            caught.append(f"; missed by {', '.join(kill.missed)}", style="bold red")
+        table.add_row(kill.fault.id, escape(kill.fault.text), caught)
+    console.print(table)
+    bad = [kill.fault.id for kill in kills if not kill.ok]
+    verdict = f"NOT caught as they must be: {', '.join(bad)}" if bad else "all caught"
+    console.print(
+        Text(
+            f"{len(kills)} faults at {effort} effort: {verdict}",
+            style="bold red" if bad else "bold green",
+        )
+    )
 
 
 def show_backends() -> None:

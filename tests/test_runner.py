@@ -3,7 +3,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-import broken
 import numpy as np
 import pytest
 
@@ -16,20 +15,6 @@ SMALL = Settings(dims=(64,), bits=(2, 3), effort="quick")
 
 def violated(report):
     return {entry.id for entry in report.entries if entry.verdict == "violates"}
-
-
-@pytest.mark.parametrize("name", broken.BROKEN)
-def test_broken_codecs_violate_the_claims_that_should_catch_them(name):
-    """The fault of each is in its docstring; the claims stand beside it in broken.py."""
-    backend, dim, bits, claims = broken.BROKEN[name]
-    settings = Settings(kinds=(backend.kind,), dims=(dim,), bits=(bits,), claims=tuple(claims))
-    assert violated(check(backend, settings)) == claims
-
-
-def test_sketch_that_is_the_rotation_is_seen_by_the_slope_alone():
-    backend, dim, bits, _ = broken.BROKEN["sketch-equals-rotation"]
-    report = check(backend, Settings(kinds=(backend.kind,), dims=(dim,), bits=(bits,)))
-    assert violated(report) == {"qjl-unbiased"}
 
 
 @pytest.mark.parametrize(
