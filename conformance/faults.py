@@ -377,7 +377,7 @@ class FixedClip(_Table):
     reconstruction is three times too long."""
 
     def table(self, levels: Array) -> Array:
-        return np.linspace(-3, 3, len(levels)) / np.sqrt(self.dim)
+        return np.asarray(np.linspace(-3, 3, len(levels)) / np.sqrt(self.dim))
 
 
 @fault("C07", "RyanCodrai/turbovec#454")
@@ -405,7 +405,7 @@ class OffsetKept(TurboQuantMSE):
     def decode(self, code: Code) -> Array:
         return super().decode(code) + 0.05 * code.norms[:, None]
 
-    inner_products = property()  # type: ignore[assignment]
+    inner_products = property()
 
 
 @fault("C14", "apache/lucene#12780")
@@ -436,7 +436,7 @@ class ShrinkingCycle(TurboQuantMSE):
     def decode(self, code: Code) -> Array:
         return super().decode(code) * 0.969
 
-    inner_products = property()  # type: ignore[assignment]
+    inner_products = property()
 
 
 @fault("D04", "qdrant/qdrant#8783", PROD, sketch="gaussian", dim=96, bits=3)
@@ -532,9 +532,9 @@ class _WithExtra(TurboQuantMSE):
         return super().decode(code[0])
 
     def nbytes(self, code: Any) -> int:
-        return code[0].nbytes
+        return int(code[0].nbytes)
 
-    inner_products = property()  # type: ignore[assignment]
+    inner_products = property()
 
 
 @fault("E10", "llmmanorg/llmman#56", bits=5)

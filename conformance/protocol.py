@@ -10,7 +10,7 @@ class MyBackend:
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,6 @@ class Capabilities:
             )
 
 
-@runtime_checkable
 class Codec(Protocol):
     """Maps float vectors (N, d) to a code and back. The code is any object.
 
@@ -69,13 +68,17 @@ class Codec(Protocol):
         """Bytes the code takes for its N vectors, side information included."""
 
 
-@runtime_checkable
 class Backend(Protocol):
     """A named, versioned maker of codecs."""
 
-    name: str
-    version: str
-    capabilities: Capabilities
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
         """A codec; `bits` counts the payload bits per coordinate, the sketch bit included.
