@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kvassay.conformance.record import Entry
+    from kvassay.conformance.record import Entry, RecordWriter
     from kvassay.conformance.runner import Report, Settings
 
 KINDS = ("scalar", "turboquant-mse", "turboquant-prod")
@@ -44,7 +44,7 @@ def main() -> None:
     "--dim",
     "dims",
     multiple=True,
-    type=click.IntRange(2, 8192),
+    type=click.IntRange(16, 8192),
     default=(64, 80, 128, 576),
     show_default=True,
 )
@@ -98,25 +98,25 @@ def check(
         loaded = discovery.load(backend)
         settings = runner.Settings(kinds, sketches, dims, bits, claims, effort, seed)
         planned = runner.planned_entries(loaded, settings)
-        if not planned:
-            raise ValueError("nothing is planned: no claim says anything about this choice")
-        with _recording(record, backend, loaded, settings) as keep, _progress(planned) as advance:
-
-            def on_entry(entry: "Entry") -> None:
-                keep(entry)
-                advance(f"d={entry.dim} {entry.kind}")
-
-            report = runner.check(backend, settings, workers=workers or _cores(), on_entry=on_entry)
-    except KeyboardInterrupt:
-        kept = f"; {record} keeps what was found, without a footer" if record else ""
-        click.echo(f"stopped{kept}", err=True)
-        sys.exit(130)
     except ValueError as problem:
         raise Refusal(str(problem)) from None
-    except FileExistsError:
-        raise Refusal(f"{record} exists; name a new file or remove it") from None
-    except OSError as problem:
-        raise Refusal(f"{record} cannot be written: {problem.strerror}") from None
+    if not planned:
+        raise Refusal("nothing is planned: no claim says anything about this choice")
+    with _recording(record, backend, loaded, settings) as writer, _progress(planned) as advance:
+
+        def on_entry(entry: "Entry") -> None:
+            if writer:
+                writer.add(entry)
+            advance(f"d={entry.dim} {entry.kind}")
+
+        try:
+            report = runner.check(backend, settings, workers=workers or _cores(), on_entry=on_entry)
+        except KeyboardInterrupt:
+            kept = f"; {record} keeps what was found, without a footer" if record else ""
+            click.echo(f"stopped{kept}", err=True)
+            sys.exit(130)
+        if writer:
+            writer.finish(report.counts)
     if as_json:
         _print_json(report)
     else:
@@ -209,13 +209,13 @@ def _cores() -> int:
 @contextmanager
 def _recording(
     path: Path | None, spec: str, backend: Any, settings: "Settings"
-) -> "Iterator[Callable[[Entry], None]]":
+) -> "Iterator[RecordWriter | None]":
     from dataclasses import asdict
 
     from kvassay.conformance.record import RecordWriter, header
 
     if path is None:
-        yield lambda entry: None
+        yield None
         return
     about = {
         "spec": spec,
@@ -223,15 +223,14 @@ def _recording(
         "version": backend.version,
         **asdict(backend.capabilities),
     }
-    entries: list[Entry] = []
-    with RecordWriter(path, header(about, asdict(settings))) as writer:
-
-        def keep(entry: "Entry") -> None:
-            writer.add(entry)
-            entries.append(entry)
-
-        yield keep
-        writer.finish(entries)
+    try:
+        writer = RecordWriter(path, header(about, asdict(settings)))
+    except FileExistsError:
+        raise Refusal(f"{path} exists; name a new file or remove it") from None
+    except OSError as problem:
+        raise Refusal(f"{path} cannot be written: {problem.strerror}") from None
+    with writer:
+        yield writer
 
 
 @contextmanager

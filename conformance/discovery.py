@@ -67,7 +67,7 @@ def _call(spec: str, module: str, factory: str) -> Backend:
         raise BackendError(
             f"backend {spec} needs {problem.name}, which is not installed"
         ) from problem
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         raise BackendError(
             f"backend {spec} cannot be made: {type(problem).__name__}: {problem}"
         ) from problem

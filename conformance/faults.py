@@ -588,6 +588,20 @@ class FlushOfOne(_WithExtra):
         return np.asarray(code[1]) if code[1] is not None else super().decode(code)
 
 
+@fault("H-workspace", "kvassay")
+class ReusedWorkspace(TurboQuantMSE):
+    """Codes are views of one buffer: encoding the next batch overwrites the last."""
+
+    def encode(self, x: Array) -> Code:
+        code = super().encode(x)
+        if not hasattr(self, "_workspace"):
+            self._workspace = np.empty((64, code.indices.shape[1]), dtype=np.uint8)
+        if len(code) > len(self._workspace):
+            return code
+        self._workspace[: len(code)] = code.indices
+        return replace(code, indices=self._workspace[: len(code)])
+
+
 @fault("H13", "ashalliants/ninfer-3090#49")
 class MissingBarrier(TurboQuantMSE):
     """A tile is read before it is written: some vectors come out as another's, now and

@@ -55,11 +55,12 @@ class Entry:
     reproduce: str
 
 
-def tally(entries: Iterable[Entry]) -> dict[str, int]:
-    """How many entries have each verdict; the key "planned" holds their sum."""
+def tally(planned: int, entries: Iterable[Entry]) -> dict[str, int]:
+    """How many entries were planned, and how many have each verdict."""
     counts = Counter(entry.verdict for entry in entries)
-    result = {"planned": sum(counts.values())}
-    return result | {verdict.replace(" ", "_"): counts[verdict] for verdict in COUNTED}
+    return {"planned": planned} | {
+        verdict.replace(" ", "_"): counts[verdict] for verdict in COUNTED
+    }
 
 
 def header(backend: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
@@ -99,9 +100,9 @@ class RecordWriter:
         """Appends one entry."""
         self._write({"record": "entry", **asdict(entry)})
 
-    def finish(self, entries: Iterable[Entry]) -> None:
+    def finish(self, counts: dict[str, int]) -> None:
         """Appends the footer: the run is complete."""
-        self._write({"record": "footer", **tally(entries)})
+        self._write({"record": "footer", **counts})
 
     def _write(self, line: dict[str, Any]) -> None:
         self._file.write(json.dumps(line, allow_nan=False) + "\n")

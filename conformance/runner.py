@@ -9,17 +9,18 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from math import isfinite
 from multiprocessing import get_context
 from typing import Any
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from kvassay.conformance import discovery
 from kvassay.conformance.catalogue import BY_ID, CLAIMS
-from kvassay.conformance.claims import Claim, Part
+from kvassay.conformance.claims import EFFORTS, Claim, Part
 from kvassay.conformance.experiments import EXPERIMENTS, BackendFault, Cell, Effort, Trial
 from kvassay.conformance.protocol import Backend
 from kvassay.conformance.record import Entry, tally
@@ -27,8 +28,9 @@ from kvassay.conformance.statistics import Band, Interval
 
 DIMS = (64, 80, 128, 576)
 BITS = (1, 2, 3, 4, 5, 6)
+SMALLEST_DIM = 16  # below, two seeds may well share their signs, and limits are far off
 ALPHA = 1e-3  # false alarms a run
-SPLIT = 2000  # entries that share it, so that a part of a run repeats the same intervals
+SPLIT = 3000  # entries that share it, so that a part of a run repeats the same intervals
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,12 @@ class Settings:
     def __post_init__(self) -> None:
         if unknown := [name for name in self.claims if name not in BY_ID]:
             raise ValueError(f"no claim is called {unknown[0]!r}; `kvassay claims` lists them")
-        if wrong := [dim for dim in self.dims if dim < 2]:
-            raise ValueError(f"dim must be at least 2, got {wrong[0]}")
+        if wrong := [dim for dim in self.dims if dim < SMALLEST_DIM]:
+            raise ValueError(f"dim must be at least {SMALLEST_DIM}, got {wrong[0]}")
         if wrong := [bits for bits in self.bits if not 1 <= bits <= 8]:
             raise ValueError(f"bits must be in 1..8, got {wrong[0]}")
+        if self.effort not in EFFORTS:
+            raise ValueError(f"effort must be one of {', '.join(EFFORTS)}, got {self.effort!r}")
         if self.seed < 0:
             raise ValueError(f"seed must be at least 0, got {self.seed}")
 
@@ -75,20 +79,23 @@ class Report:
 
     name: str
     version: str
+    planned: int
     entries: tuple[Entry, ...]
 
     @property
     def counts(self) -> dict[str, int]:
-        return tally(self.entries)
+        return tally(self.planned, self.entries)
 
     @property
     def exit_code(self) -> int:
-        """0 all that applies conforms, 1 something violates, 3 something is undecided or
-        failed, or nothing was judged at all."""
+        """0 all that applies conforms, 1 something violates, 3 something is undecided,
+        failed or missing, or nothing was judged at all."""
         counts = self.counts
         if counts["violates"]:
             return 1
         if counts["inconclusive"] or counts["error"] or not counts["conforms"]:
+            return 3
+        if len(self.entries) != self.planned:
             return 3
         return 0
 
@@ -122,11 +129,13 @@ def check(
     else:
         results = map(run_cell, tasks)
     entries = []
-    for result in results:
-        for entry in result:
-            entries.append(entry)
-            on_entry(entry)
-    return Report(loaded.name, loaded.version, tuple(entries))
+    with one_thread():
+        for result in results:
+            for entry in result:
+                entries.append(entry)
+                on_entry(entry)
+    planned = sum(len(task.planned) for task in tasks)
+    return Report(loaded.name, loaded.version, planned, tuple(entries))
 
 
 def planned_entries(backend: Backend, settings: Settings) -> int:
@@ -152,15 +161,17 @@ def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task
             )
     cells = [
         Cell(kind, sketch, dim, bits, not sketch or capabilities.decode_includes_sketch)
-        for kind in settings.kinds or capabilities.kinds
+        for kind in dict.fromkeys(settings.kinds or capabilities.kinds)
         for sketch in (
-            (settings.sketches or capabilities.sketches) if kind == "turboquant-prod" else ("",)
+            dict.fromkeys(settings.sketches or capabilities.sketches)
+            if kind == "turboquant-prod"
+            else ("",)
         )
         for dim in sorted(set(settings.dims), reverse=True)
         for bits in sorted(set(settings.bits))
     ]
     cells.sort(key=lambda cell: (-cell.dim, cell.kind != "turboquant-prod"))
-    claims = [BY_ID[name] for name in settings.claims] or list(CLAIMS)
+    claims = [BY_ID[name] for name in dict.fromkeys(settings.claims)] or list(CLAIMS)
     chosen = [
         (
             cell,
@@ -204,7 +215,8 @@ def run_cell(task: Task) -> list[Entry]:
     One BLAS thread: small products are faster so, and round the same everywhere. What a
     backend prints goes to stderr.
     """
-    with threadpool_limits(limits=1), redirect_stdout(sys.stderr):
+    quiet = np.errstate(all="ignore")  # what is not finite is judged, not printed
+    with threadpool_limits(limits=1), redirect_stdout(sys.stderr), quiet:
         try:
             backend = discovery.load(task.spec) if isinstance(task.spec, str) else task.spec
         except ValueError as problem:
@@ -240,7 +252,7 @@ def _run(task: Task, backend: Backend) -> list[Entry]:
                     _settle(pending, name, "not applicable", str(problem) or "not offered")
                 except BackendFault as problem:
                     _settle(pending, name, "error", str(problem))
-                except Exception as problem:
+                except (Exception, SystemExit) as problem:
                     _settle(pending, name, "error", f"{type(problem).__name__}: {problem}")
                 else:
                     for statistic, value in answers.items():
@@ -264,6 +276,9 @@ def _look(item: _Open, values: list[Any] | None, task: Task, count: int) -> None
         item.settle("not applicable", f"needs {', '.join(claim.needs)}")
         return
     verdict, interval = claim.judge(values, cell, name, task.effort, item.alpha)
+    if not all(map(isfinite, (interval.estimate, interval.low, interval.high))):
+        item.settle("error", "the answers are too large to be judged")
+        return
     if verdict == "undecided":
         verdict = "inconclusive" if count == item.looks[-1] else ""
     item.entry = replace(
@@ -352,8 +367,22 @@ def _in_processes(tasks: Sequence[Task], workers: int) -> Iterator[list[Entry]]:
 
 
 def process_pool(workers: int) -> ProcessPoolExecutor:
-    """Processes for `check(executor=...)`, with one BLAS thread each."""
-    # Fresh interpreters: a forked one inherits locks and threads of libraries in use here.
-    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(variable, "1")
+    """Processes for `check(executor=...)`: fresh interpreters, since a forked one inherits
+    locks and threads of the libraries in use here."""
     return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Libraries loaded in here, or in processes started in here, use one thread."""
+    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -80,9 +80,9 @@ class Scalar:
 
     def inner_products(self, q: Array, code: Code) -> Array:
         """Estimates of <q_i, x_j>, (M, N), without decoding: the query is rotated instead."""
-        coordinates = self._to_coordinates(require_vectors("q", q, self.dim))
+        queries = self._to_coordinates(require_vectors("q", q, self.dim))
         levels = self._coordinates(_consistent(code))
-        return hadamard.rows_times(coordinates, levels.T) * code.norms
+        return (hadamard.rows_times(levels, queries.T) * code.norms[:, None]).T
 
     def nbytes(self, code: Code) -> int:
         """Bytes that `code` holds, side information included."""

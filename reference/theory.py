@@ -165,6 +165,20 @@ def one_hot_distortion(dim: int, bits: int) -> float:
     return float(dim * (value - book.levels[book.quantize(value)])[0] ** 2)
 
 
+def worst_one_hot_distortion(dim: int, bits: int) -> float:
+    """The most that `one_hot_distortion` can be for a table that differs a little.
+
+    Where in its cell the value 1/sqrt(d) falls is chance at high b: the Gaussian table and
+    the exact one put it at different places. Between two levels it is at most half their
+    gap from one of them; beyond the outermost, where it lies at b = 1, there is one place.
+    """
+    levels = codebook(dim, bits).levels
+    above = int(np.searchsorted(levels, 1 / np.sqrt(dim)))
+    if above == len(levels):
+        return one_hot_distortion(dim, bits)
+    return float(dim * ((levels[above] - levels[above - 1]) / 2) ** 2)
+
+
 def gaussian_table_gap(dim: int, bits: int) -> float:
     """Largest |F_d(t_i) - Phi(s_i)| over the thresholds t_i of the codebook for dimension d
     and s_i of the Gaussian one: how far the table is from its limit, in probability.

@@ -28,6 +28,7 @@ def own_backend(tmp_path, monkeypatch):
         "    def codec(self, kind, dim, bits, seed, **options):\n"
         "        return codec(kind, dim, bits, seed)\n"
         "broken = 3\n"
+        "def leaves(): raise SystemExit(0)\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -87,13 +88,14 @@ def test_own_file_can_be_checked_in_processes(own_backend, tmp_path):
         (["mine:missing"], "AttributeError"),
         (["mine:broken"], "lacks name, version, capabilities, codec"),
         (["reference", "--claim", "x"], "no claim is called 'x'"),
-        (["reference", "--dim", "1"], "1 is not in the range 2<=x<=8192"),
+        (["reference", "--dim", "8"], "8 is not in the range 16<=x<=8192"),
         (["reference", "--bits", "9"], "9 is not in the range 1<=x<=8"),
         (["reference", "--kind", "vq"], "'vq' is not one of"),
         (["mine:Backend", "--kind", "scalar"], "kind 'scalar' is not among what mine offers"),
         (["reference", "--record", "no/such/folder/file"], "cannot be written: No such file"),
         (["reference", "--record", "mine.py"], "mine.py exists; name a new file or remove it"),
-        (["reference", "--dim", "2", "--claim", "distortion"], "delta must be resolvable"),
+        (["mine:leaves"], "cannot be made: SystemExit: 0"),
+        (["scalar_only:x"], "needs scalar_only, which is not installed"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(own_backend, arguments, message):
@@ -144,7 +146,8 @@ def test_an_interrupted_run_keeps_what_it_had_and_has_no_footer(tmp_path, monkey
     monkeypatch.setattr(runner, "run_cell", interrupted)
     path = tmp_path / "run.jsonl"
     result = run("check", "zero", *CELL, "--record", str(path))
-    assert result.exit_code != 0
+    assert result.exit_code == 130
+    assert "keeps what was found, without a footer" in result.stderr
     kinds = [json.loads(line)["record"] for line in path.read_text().splitlines()]
     assert kinds[0] == "header"
     assert set(kinds[1:]) == {"entry"}

@@ -52,6 +52,17 @@ def test_one_hot_distortion_relative_to_lloyd_max(bits, factor):
     assert ratio == pytest.approx(factor, abs=2e-3)
 
 
+@pytest.mark.parametrize("dim", (64, 128, 576))
+@pytest.mark.parametrize("bits", range(1, 9))
+def test_worst_one_hot_distortion_bounds_the_exact_and_the_gaussian_table(dim, bits):
+    worst = theory.worst_one_hot_distortion(dim, bits)
+    gaussian = codebook(2**22, bits).levels * np.sqrt(2**22 / dim)
+    least = dim * np.min((gaussian - 1 / np.sqrt(dim)) ** 2)
+    assert theory.one_hot_distortion(dim, bits) <= worst * (1 + 1e-12)
+    assert least <= max(worst, theory.lloyd_max_distortion(dim, bits))
+    assert worst < 2.6 * theory.lloyd_max_distortion(dim, bits)
+
+
 def test_table_predictions_are_least_for_the_optimal_table():
     book = codebook(64, 4)
     assert theory.table_distortion(book.levels, 64) == pytest.approx(book.distortion, rel=1e-9)
