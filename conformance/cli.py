@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -94,26 +94,35 @@ def check(
     from kvassay.conformance import discovery, runner
     from kvassay.conformance.terminal import show_report
 
+    if record is not None and not record.name:
+        raise Refusal("--record must name a file")
     try:
-        loaded = discovery.load(backend)
+        with redirect_stdout(sys.stderr):
+            loaded = discovery.load(backend)
         settings = runner.Settings(kinds, sketches, dims, bits, claims, effort, seed)
         planned = runner.planned_entries(loaded, settings)
     except ValueError as problem:
         raise Refusal(str(problem)) from None
     if not planned:
-        raise Refusal("nothing is planned: no claim says anything about this choice")
+        kinds_there = ", ".join(loaded.capabilities.kinds)
+        raise Refusal(
+            f"nothing is planned: {', '.join(claims)} says nothing about {kinds_there} "
+            "at these bits"
+        )
     with _recording(record, backend, loaded, settings) as writer, _progress(planned) as advance:
+        found: list[Entry] = []
 
         def on_entry(entry: "Entry") -> None:
             if writer:
                 writer.add(entry)
+            found.append(entry)
             advance(f"d={entry.dim} {entry.kind}")
 
         try:
             report = runner.check(backend, settings, workers=workers or _cores(), on_entry=on_entry)
         except KeyboardInterrupt:
-            kept = f"; {record} keeps what was found, without a footer" if record else ""
-            click.echo(f"stopped{kept}", err=True)
+            kept = f"; {record} keeps them, without a footer" if record else ""
+            click.echo(f"stopped after {len(found)} of {planned} entries{kept}", err=True)
             sys.exit(130)
         if writer:
             writer.finish(report.counts)
@@ -226,9 +235,9 @@ def _recording(
     try:
         writer = RecordWriter(path, header(about, asdict(settings)))
     except FileExistsError:
-        raise Refusal(f"{path} exists; name a new file or remove it") from None
+        raise Refusal(f"{str(path)!r} exists; name a new file or remove it") from None
     except OSError as problem:
-        raise Refusal(f"{path} cannot be written: {problem.strerror}") from None
+        raise Refusal(f"{str(path)!r} cannot be written: {problem.strerror}") from None
     with writer:
         yield writer
 

@@ -31,7 +31,15 @@ def load(spec: str) -> Backend:
         name for name in ("name", "version", "capabilities", "codec") if not hasattr(backend, name)
     ]
     if missing:
-        raise BackendError(f"backend {spec} lacks {', '.join(missing)}; see `kvassay backends`")
+        raise BackendError(
+            f"backend {spec} (got a {type(backend).__name__}) lacks {', '.join(missing)}; "
+            "kvassay.conformance.protocol says what a backend is"
+        )
+    for what in ("name", "version"):
+        if not isinstance(getattr(backend, what), str):
+            raise BackendError(
+                f"backend {spec}: {what} must be a string, got {getattr(backend, what)!r}"
+            )
     if not isinstance(backend.capabilities, Capabilities):
         raise BackendError(
             f"backend {spec}: capabilities must be a kvassay.conformance.Capabilities, "
@@ -54,7 +62,13 @@ def _from_module(spec: str) -> Backend:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    return _call(spec, *spec.split(":", 1))
+    module, _, factory = spec.partition(":")
+    if not module or not factory or module.endswith(".py") or "/" in module:
+        raise BackendError(
+            f"backend {spec!r} must be written module:factory, like mine:Backend for the file "
+            "mine.py in this folder"
+        )
+    return _call(spec, module, factory)
 
 
 def _call(spec: str, module: str, factory: str) -> Backend:
@@ -65,7 +79,7 @@ def _call(spec: str, module: str, factory: str) -> Backend:
         backend: Backend = made() if callable(made) else made
     except ModuleNotFoundError as problem:
         raise BackendError(
-            f"backend {spec} needs {problem.name}, which is not installed"
+            f"backend {spec} needs {problem.name}, which is neither installed nor in this folder"
         ) from problem
     except (Exception, SystemExit) as problem:
         raise BackendError(

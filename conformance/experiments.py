@@ -112,6 +112,9 @@ class Trial:
             options = {"sketch": self.cell.sketch} if kind == "turboquant-prod" else {}
             seed = int(self._sequence("codec").generate_state(2)[twin // 2] >> 1)
             codec = self.backend.codec(kind, self.cell.dim, bits, seed, **options)
+            for method in ("encode", "decode", "nbytes"):
+                if not callable(getattr(codec, method, None)):
+                    raise BackendFault(f"the codec ({type(codec).__name__}) has no {method}")
             complete = self.cell.sketch_decoded or kind != self.cell.kind
             self._codecs[key] = Judged(codec, self.cell.dim, complete)
         return self._codecs[key]
@@ -172,7 +175,10 @@ class Judged:
         return _checked("codebook", np.sort(levels.ravel()), (levels.size,))
 
     def nbytes(self, code: Any) -> int:
-        return int(self.codec.nbytes(code))
+        size = self.codec.nbytes(code)
+        if not isinstance(size, (int, np.integer)) or size < 0:
+            raise BackendFault(f"nbytes returned {size!r}, should be a whole number of bytes")
+        return int(size)
 
     def _method(self, name: str) -> Callable[..., Any]:
         method: Callable[..., Any] | None = getattr(self.codec, name, None)
@@ -182,6 +188,8 @@ class Judged:
 
 
 def _checked(what: str, answer: Any, shape: tuple[int, ...]) -> Array:
+    if answer is None:
+        raise BackendFault(f"{what} returned None, should be an array of shape {shape}")
     array = np.asarray(answer)
     if array.shape != shape:
         raise BackendFault(f"{what} returned shape {array.shape}, should be {shape}")
@@ -201,8 +209,9 @@ def _relative_error(x: inputs.Vectors, decoded: Array) -> Array:
 
 
 def isotropic(trial: Trial) -> Statistics:
-    """Vectors correlated with queries. All pairs count for the slope; only independent ones
-    for the variance, since the error of a correlated pair depends on its angle.
+    """Isotropic vectors, each correlated with one of the queries, and all products with all
+    queries. All pairs count for the slope; only independent ones for the variance, since the
+    error of a correlated pair depends on its angle.
 
     Products are divided by |x|, so that loud vectors weigh no more than others.
     """

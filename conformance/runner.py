@@ -5,14 +5,17 @@ A cell (kind, sketch, dim, bits) is one task: its claims share the trials. Tasks
 """
 
 import os
+import signal
 import sys
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from math import isfinite
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -105,14 +108,15 @@ def check(
     settings: Settings | None = None,
     *,
     executor: Executor | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     on_entry: Callable[[Entry], None] = lambda entry: None,
 ) -> Report:
     """Holds `backend`, a name, a "module:factory" or an object, against the claims.
 
     If `executor` is given, cells go there (the backend must then be a name, or pickle);
-    else if `workers` is above 1, to that many processes; else they run here. `on_entry` is
-    called with each entry as soon as its cell is done, in the order of the plan.
+    else if `workers` is, to that many processes, which a crash of the backend does not
+    leave; else they run here. `on_entry` is called with each entry as soon as its cell is
+    done, in the order of the plan.
 
     >>> from kvassay.conformance import Settings, check
     >>> report = check("zero", Settings(dims=(64,), bits=(2,), claims=("distortion",)))
@@ -124,7 +128,7 @@ def check(
     tasks = plan(backend, loaded, settings)
     if executor is not None:
         results = _submit(executor, tasks, window=64)
-    elif workers > 1:
+    elif workers is not None:
         results = _in_processes(tasks, workers)
     else:
         results = map(run_cell, tasks)
@@ -253,7 +257,7 @@ def _run(task: Task, backend: Backend) -> list[Entry]:
                 except BackendFault as problem:
                     _settle(pending, name, "error", str(problem))
                 except (Exception, SystemExit) as problem:
-                    _settle(pending, name, "error", f"{type(problem).__name__}: {problem}")
+                    _settle(pending, name, "error", _described(problem))
                 else:
                     for statistic, value in answers.items():
                         values.setdefault((name, statistic), []).append(value)
@@ -262,6 +266,13 @@ def _run(task: Task, backend: Backend) -> list[Entry]:
             if item.undecided and done in item.looks:
                 _look(item, values.get((item.part.experiment, item.part.statistic)), task, done)
     return [item.entry for item in opened]
+
+
+def _described(problem: BaseException) -> str:
+    """The exception and where it was raised."""
+    frame = traceback.extract_tb(problem.__traceback__)[-1]
+    place = f"{Path(frame.filename).name}:{frame.lineno}"
+    return f"{type(problem).__name__}: {problem} ({place})"
 
 
 def _settle(items: Sequence[_Open], experiment: str, verdict: str, reason: str) -> None:
@@ -358,6 +369,11 @@ def _in_processes(tasks: Sequence[Task], workers: int) -> Iterator[list[Entry]]:
                 done += 1
         except BrokenExecutor:
             pass
+        except KeyboardInterrupt:  # cells in flight may take long, or hang
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in active_children():
+                child.kill()
+            raise
     for task in tasks[done:]:
         with process_pool(1) as pool:
             try:
@@ -369,7 +385,13 @@ def _in_processes(tasks: Sequence[Task], workers: int) -> Iterator[list[Entry]]:
 def process_pool(workers: int) -> ProcessPoolExecutor:
     """Processes for `check(executor=...)`: fresh interpreters, since a forked one inherits
     locks and threads of the libraries in use here."""
-    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_process)
+
+
+def _start_process() -> None:
+    """In a child: what is printed, by C code too, goes to stderr; Ctrl-C is the parent's."""
+    os.dup2(2, 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -30,16 +30,34 @@ SHOWN = 6  # violations of one claim that are shown in full
 
 
 def show_report(report: Report, settings: Settings) -> None:
-    """Violations first to be read last: the table, then each finding, then the sentence."""
+    """The table, then each finding, then what could not be judged, then the sentence."""
     console = Console()
     console.print(_summary(report.entries))
     by_claim: dict[str, list[Entry]] = defaultdict(list)
     for entry in report.entries:
-        if entry.verdict in ("violates", "inconclusive", "error"):
+        if entry.verdict in ("violates", "inconclusive"):
             by_claim[entry.id].append(entry)
     for claim_id, entries in by_claim.items():
         console.print(_finding(BY_ID[claim_id], entries))
+    for verdict in ("error", "not applicable"):
+        for line in _reasons(report.entries, verdict):
+            console.print(line)
     console.print(_sentence(report, settings))
+
+
+def _reasons(entries: Iterable[Entry], verdict: str) -> Iterator[Text]:
+    """A line for each reason that entries have this verdict, the first few of them."""
+    by_reason: dict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        if entry.verdict == verdict:
+            by_reason[entry.reason].append(entry)
+    ranked = sorted(by_reason.items(), key=lambda item: -len(item[1]))
+    for reason, group in ranked[:SHOWN]:
+        yield Text(f"{verdict} ({len(group)}): {reason}", style=STYLES[verdict])
+        if verdict == "error":
+            yield Text(f"  Repeat: {group[0].reproduce}")
+    if len(ranked) > SHOWN:
+        yield Text(f"... and {len(ranked) - SHOWN} more reasons", style=STYLES[verdict])
 
 
 def _summary(entries: Iterable[Entry]) -> Table:
@@ -64,18 +82,15 @@ def _summary(entries: Iterable[Entry]) -> Table:
 def _finding(claim: Claim, entries: Sequence[Entry]) -> Panel:
     worst = sorted(entries, key=lambda entry: list(COUNTED).index(entry.verdict))
     table = Table(box=None, pad_edge=False, expand=True, show_header=True, header_style="dim")
-    for heading in ("where", "measured [interval]", "should be", "seeds"):
-        table.add_column(heading, justify="right" if heading == "seeds" else "left")
+    for heading in ("where", "measured [interval]", "should be [band]", "seeds"):
+        table.add_column(escape(heading), justify="right" if heading == "seeds" else "left")
     for entry in worst[:SHOWN]:
         where = f"{entry.kind} {entry.sketch}".strip() + f" d={entry.dim} b={entry.bits}"
         where += f", {entry.part}"
         style = STYLES[entry.verdict]
-        if entry.verdict == "error" or entry.interval is None:
-            table.add_row(escape(where), Text(entry.reason, style=style), "", "")
-        else:
-            table.add_row(
-                escape(where), Text(_measured(entry), style=style), _band(entry), str(entry.n)
-            )
+        table.add_row(
+            escape(where), Text(_measured(entry), style=style), _band(entry), str(entry.n)
+        )
     hidden = len(entries) - min(SHOWN, len(entries))
     verdicts = Counter(entry.verdict for entry in entries)
     title = ", ".join(f"{verdict} {verdicts[verdict]}" for verdict in COUNTED if verdicts[verdict])
@@ -119,7 +134,7 @@ def _band(entry: Entry) -> str:
     low, high = entry.band
     if low is None:
         return f"at most {_end(high)}"
-    return f"{_end(entry.predicted)} [{_end(low)}, {_end(high)}]"
+    return escape(f"{_end(entry.predicted)} [{_end(low)}, {_end(high)}]")
 
 
 def _end(value: float | None) -> str:
@@ -136,7 +151,11 @@ def _sentence(report: Report, settings: Settings) -> Text:
         verdict, style = f"{name}: nothing violates, but not everything is decided", "yellow"
     else:
         verdict, style = f"{name} conforms to every claim that applies", "bold green"
-    parts = [f"{counts[key.replace(' ', '_')]} {key}" for key in COUNTED]
+    if not counts["conforms"] + counts["violates"] + counts["inconclusive"]:
+        verdict, style = f"{name}: nothing was judged", "bold yellow"
+    parts = [
+        f"{counts[key.replace(' ', '_')]} {key.replace('not applicable', 'n/a')}" for key in COUNTED
+    ]
     tail = (
         f"\n{counts['planned']} planned = {' + '.join(parts)}"
         f"\neffort {settings.effort}, seed {settings.seed}, false alarms at most 1 run in 1000"
@@ -176,7 +195,7 @@ def show_backends() -> None:
         try:
             backend = discovery.load(name)
         except discovery.BackendError as problem:
-            table.add_row(name, Text(str(problem), style="dim"), "", "")
+            table.add_row(name, "-", Text(str(problem), style="dim"), "")
             continue
         capabilities = backend.capabilities
         table.add_row(
@@ -213,9 +232,12 @@ def show_claim(claim: Claim) -> None:
         ("kinds", ", ".join(claim.kinds)),
         ("needs", needed),
         ("unit", "one seed: a fresh rotation, sketch and data"),
-        ("judged by", _METHODS[claim.method] + (", at most" if claim.at_most else "")),
+        (
+            "judged by",
+            _METHODS[claim.method] + ("; only too much violates" if claim.at_most else ""),
+        ),
         ("violated", claim.meaning),
-        ("catches", ", ".join(claim.kills)),
+        ("catches", f"{', '.join(claim.kills)} (`kvassay faults` tells what they are)"),
     ]
     for key, value in rows:
         table.add_row(key, escape(value))
@@ -264,7 +286,7 @@ def _worked_example(claim: Claim) -> Table:
 
 
 def _first_sentence(text: str) -> str:
-    return re.split(r"(?<=[.:])\s", " ".join(inspect.cleandoc(text).split()))[0]
+    return re.split(r"(?<=\.)\s", " ".join(inspect.cleandoc(text).split()))[0]
 
 
 _STANDINGS = {

@@ -1,6 +1,8 @@
 import json
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from click.testing import CliRunner
@@ -74,8 +76,8 @@ def test_own_file_can_be_checked(own_backend):
 
 
 def test_own_file_can_be_checked_in_processes(own_backend, tmp_path):
-    command = [sys.executable, "-m", "kvassay.conformance.cli", "check", "mine:Backend", *CELL[:-1]]
-    done = subprocess.run([*command, "2"], cwd=tmp_path, capture_output=True, text=True)
+    command = [sys.executable, "-m", "kvassay.conformance.cli", "check", "mine:Backend"]
+    done = subprocess.run([*command, *CELL[:-1], "2"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
 
@@ -84,18 +86,25 @@ def test_own_file_can_be_checked_in_processes(own_backend, tmp_path):
     ("arguments", "message"),
     [
         (["nobody"], "no backend is called 'nobody'; known are"),
-        (["no_such_module:backend"], "needs no_such_module, which is not installed"),
+        (
+            ["no_such_module:backend"],
+            "needs no_such_module, which is neither installed nor in this folder",
+        ),
         (["mine:missing"], "AttributeError"),
-        (["mine:broken"], "lacks name, version, capabilities, codec"),
+        (["mine:broken"], "(got a int) lacks name, version, capabilities, codec"),
+        (["mine.py:Backend"], "must be written module:factory, like mine:Backend"),
+        (["mine:"], "must be written module:factory"),
+        (["mine:Backend", "--claim", "two-pi"], "two-pi says nothing about turboquant-mse"),
+        (["reference", "--record", ""], "--record must name a file"),
         (["reference", "--claim", "x"], "no claim is called 'x'"),
         (["reference", "--dim", "8"], "8 is not in the range 16<=x<=8192"),
         (["reference", "--bits", "9"], "9 is not in the range 1<=x<=8"),
         (["reference", "--kind", "vq"], "'vq' is not one of"),
         (["mine:Backend", "--kind", "scalar"], "kind 'scalar' is not among what mine offers"),
         (["reference", "--record", "no/such/folder/file"], "cannot be written: No such file"),
-        (["reference", "--record", "mine.py"], "mine.py exists; name a new file or remove it"),
+        (["reference", "--record", "mine.py"], "'mine.py' exists; name a new file or remove it"),
         (["mine:leaves"], "cannot be made: SystemExit: 0"),
-        (["scalar_only:x"], "needs scalar_only, which is not installed"),
+        (["scalar_only:x"], "needs scalar_only, which is neither"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(own_backend, arguments, message):
@@ -131,26 +140,49 @@ def test_same_seed_same_bytes_of_evidence(tmp_path):
     assert lines[0] == lines[1]
 
 
-def test_an_interrupted_run_keeps_what_it_had_and_has_no_footer(tmp_path, monkeypatch):
-    from kvassay.conformance import runner
-
-    ran = []
-
-    def interrupted(task):
-        if ran:
-            raise KeyboardInterrupt
-        ran.append(task)
-        return original(task)
-
-    original = runner.run_cell
-    monkeypatch.setattr(runner, "run_cell", interrupted)
+def test_an_interrupted_run_stops_soon_and_keeps_what_it_had(tmp_path):
     path = tmp_path / "run.jsonl"
-    result = run("check", "zero", *CELL, "--record", str(path))
-    assert result.exit_code == 130
-    assert "keeps what was found, without a footer" in result.stderr
+    command = [sys.executable, "-m", "kvassay.conformance.cli", "check", "reference"]
+    options = ["--dim", "64", "--workers", "2", "--record", str(path)]
+    with subprocess.Popen(
+        [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        deadline = time.monotonic() + 120
+        while not path.exists() or path.read_text().count("\n") < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "entries; " in stderr
+    assert "Traceback" not in stderr
     kinds = [json.loads(line)["record"] for line in path.read_text().splitlines()]
     assert kinds[0] == "header"
     assert set(kinds[1:]) == {"entry"}
+
+
+def test_what_a_backend_prints_does_not_spoil_the_json(own_backend, tmp_path):
+    loud = (tmp_path / "mine.py").read_text().replace("        return codec(", NOISE)
+    (tmp_path / "loud.py").write_text("import os\nprint('importing')\n" + loud)
+    command = [sys.executable, "-m", "kvassay.conformance.cli", "check", "loud:Backend"]
+    done = subprocess.run([*command, *CELL, "--json"], cwd=tmp_path, capture_output=True, text=True)
+    assert json.loads(done.stdout)["violates"] == 0
+    assert "importing" in done.stderr
+    assert "from C" in done.stderr
+
+
+NOISE = "        print('making')\n        os.write(1, b'from C')\n        return codec("
+
+
+def test_an_error_is_shown_once_with_its_place(own_backend, tmp_path, monkeypatch):
+    (tmp_path / "wrong.py").write_text(
+        (tmp_path / "mine.py").read_text().replace("return codec(kind, dim, bits, seed)", "dim / 0")
+    )
+    monkeypatch.delitem(sys.modules, "wrong", raising=False)
+    result = run("check", "wrong:Backend", *CELL)
+    assert result.exit_code == 3
+    assert result.stdout.count("ZeroDivisionError: division by zero (wrong.py:7)") == 1
+    assert "nothing was judged" in result.stdout
 
 
 def test_claims_lists_them_all():
