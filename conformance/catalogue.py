@@ -7,9 +7,9 @@ for: the limits for large d that many implementations use, never what one of the
 from kvassay.conformance import inputs
 from kvassay.conformance.claims import Claim, Part, always, by_effort
 from kvassay.conformance.experiments import Cell, Effort, batch
+from kvassay.conformance.protocol import KINDS
 from kvassay.reference import theory
 
-ALL = ("scalar", "turboquant-mse", "turboquant-prod")
 ROTATED = ("turboquant-mse", "turboquant-prod")
 PROD = ("turboquant-prod",)
 
@@ -70,8 +70,7 @@ def _spread_scatter(cell: Cell, part: str, effort: Effort) -> float:
     calm = _scatter_of(cell, count)
     if part == "dc":
         return float((_scatter_of(cell, 4) ** 2 + calm**2) ** 0.5)
-    loud = max(1, cell.dim // 8)
-    return float((2 * calm**2 + 2 / (loud * count)) ** 0.5)
+    return float((2 * calm**2 + 2 / (cell.dim // 8 * count)) ** 0.5)
 
 
 def _slope(cell: Cell, part: str) -> float:
@@ -141,7 +140,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="paper A, section 1",
         standing="theorem",
         needs=("codebook",),
-        kinds=ALL,
+        kinds=KINDS,
         parts=(Part("table", "table", "gap"),),
         method="worst",
         prediction=lambda cell, part: (
@@ -167,7 +166,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="TurboQuant, section 3.1",
         standing="theorem",
         needs=("codebook",),
-        kinds=ALL,
+        kinds=KINDS,
         parts=(Part("table", "table", "excess"),),
         method="worst",
         prediction=lambda cell, part: 0.0,
@@ -190,7 +189,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="TurboQuant, theorems 1 and 2",
         standing="theorem",
         needs=("decode",),
-        kinds=ALL,
+        kinds=KINDS,
         parts=(
             Part("isotropic", "isotropic", "distortion"),
             Part("scales", "scales", "distortion"),
@@ -310,7 +309,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="QJL, lemma 3.2; paper A, section 1; TurboQuant, theorem 2",
         standing="theorem",
         needs=("inner_products",),
-        kinds=ALL,
+        kinds=KINDS,
         parts=(
             Part("isotropic", "isotropic", "slope"),
             Part("one-hot", "one-hot", "slope", kinds=PROD),
@@ -424,7 +423,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="interface",
         standing="theorem",
         needs=("nbytes",),
-        kinds=ALL,
+        kinds=KINDS,
         parts=(
             Part("taken", "sizes", "taken"),
             Part("declared", "sizes", "undeclared"),
@@ -450,7 +449,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="interface",
         standing="theorem",
         needs=("decode",),
-        kinds=ALL,
+        kinds=KINDS,
         parts=(
             Part("alone", "contract", "singles"),
             Part("loud neighbour", "contract", "neighbours"),
@@ -477,7 +476,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="interface",
         standing="theorem",
         needs=("decode",),
-        kinds=ALL,
+        kinds=KINDS,
         parts=(Part("repeats", "contract", "repeats"),),
         method="worst",
         prediction=lambda cell, part: 0.0,

@@ -224,8 +224,10 @@ def isotropic(trial: Trial) -> Statistics:
     independent = np.ones(truth.shape, dtype=bool)
     independent[np.arange(count) % queries, np.arange(count)] = False
 
-    def squared_error(codec: Judged) -> float:
-        estimate = codec.inner_products(q, codec.encode(x), count) / norms
+    def estimates(codec: Judged, code: Any) -> Array:
+        return np.asarray(codec.inner_products(q, code, count) / norms)
+
+    def squared_error(estimate: Array) -> float:
         return float(np.sum(((estimate - truth) ** 2)[independent]))
 
     codec, cell = trial.codec, trial.cell
@@ -236,8 +238,8 @@ def isotropic(trial: Trial) -> Statistics:
         statistics["distortion"] = (float(np.sum(error)), float(count))
     if not _estimates(trial) or not trial.wants("slope", "variance", "pi_over_2", "two_pi"):
         return statistics
-    estimate = codec.inner_products(q, code, count) / norms
-    variance = float(np.sum(((estimate - truth) ** 2)[independent]))
+    estimate = estimates(codec, code)
+    variance = squared_error(estimate)
     pairs = float(np.sum(independent)) / cell.dim
     statistics["slope"] = (float(np.sum(estimate * truth)), float(np.sum(truth**2)))
     statistics["variance"] = (variance, pairs)
@@ -248,8 +250,9 @@ def isotropic(trial: Trial) -> Statistics:
                     peer = trial.other("turboquant-mse", bits)
                 except NotImplementedError:
                     continue
-                if error_of_peer := squared_error(peer):  # else there is no ratio
-                    statistics[name] = (variance, error_of_peer)
+                peer_variance = squared_error(estimates(peer, peer.encode(x)))
+                if peer_variance:  # else there is no ratio
+                    statistics[name] = (variance, peer_variance)
     return statistics
 
 
@@ -309,8 +312,7 @@ def isometry(trial: Trial) -> Statistics:
     largest relative error over a batch with structure."""
     rng = trial.rng("isometry")
     dim = trial.cell.dim
-    rank = min(4, dim - 1)
-    low_rank = rng.standard_normal((24, rank)) @ rng.standard_normal((rank, dim))
+    low_rank = rng.standard_normal((24, 4)) @ rng.standard_normal((4, dim))
     x = np.vstack(
         [
             inputs.isotropic(rng, 24, dim),
@@ -337,7 +339,7 @@ def isometry(trial: Trial) -> Statistics:
 
 def table(trial: Trial) -> Statistics:
     """The codebook under the exact law: its distortion over the least possible, less 1, and
-    its distance from the Gaussian table over the exact codebook's."""
+    its distance from the Gaussian table in probability."""
     cell = trial.cell
     bits = cell.scalar_bits
     if bits == 0:
@@ -419,9 +421,7 @@ def held_bytes(thing: Any) -> int:
     seen: set[int] = set()
 
     def walk(part: Any) -> int:
-        if part is None or isinstance(part, (bool, type)) or callable(part):
-            return 0
-        if isinstance(part, (int, str)):
+        if part is None or callable(part) or isinstance(part, (int, str)):
             return 0
         if isinstance(part, float):
             return 8

@@ -48,12 +48,12 @@ def loud_channel(rng: np.random.Generator, count: int, dim: int) -> Vectors:
 
 def loud_tail(rng: np.random.Generator, count: int, dim: int) -> Vectors:
     """90 % of the energy in the last eighth of the coordinates."""
-    return _loud_range(rng, count, dim, dim - max(1, dim // 8))
+    return _loud_range(rng, count, dim, dim - dim // 8)
 
 
 def loud_block(rng: np.random.Generator, count: int, dim: int) -> Vectors:
     """90 % of the energy in an eighth of the coordinates, at one random place a batch."""
-    return _loud_range(rng, count, dim, int(rng.integers(dim - max(1, dim // 8) + 1)))
+    return _loud_range(rng, count, dim, int(rng.integers(dim - dim // 8 + 1)))
 
 
 STRUCTURED: dict[str, Family] = {
@@ -99,7 +99,7 @@ def _on_background(rng: np.random.Generator, loud: NDArray[np.float64]) -> NDArr
 
 def _loud_range(rng: np.random.Generator, count: int, dim: int, start: int) -> Vectors:
     x = np.zeros((count, dim))
-    width = max(1, dim // 8)
+    width = dim // 8
     x[:, start : start + width] = rng.standard_normal((count, width))
     return _with_norms(rng, _on_background(rng, x), 1, 10)
 

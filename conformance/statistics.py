@@ -7,6 +7,7 @@ value with probability 1 - alpha over all looks together, so alpha bounds the fa
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import ceil, log, sqrt
 
 import numpy as np
@@ -101,6 +102,7 @@ def smallest_violation(
     return delta + reach * scatter / sqrt(count)
 
 
+@cache  # a plan asks twice for each entry, and most cells ask alike
 def needed(delta: float, scatter: float, alpha: float, beta: float) -> int:
     """Seeds after which a value equal to its prediction conforms with probability 1 - beta.
 
