@@ -11,6 +11,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kvassay.conformance.deviations import Agreement
     from kvassay.conformance.record import Entry, RecordWriter
     from kvassay.conformance.runner import Report, Settings
 
@@ -72,6 +73,27 @@ def main() -> None:
     help="Write the evidence to this new file, as JSON lines.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@click.option(
+    "--deviations",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Known deviations (TOML): the exit code is about others, and about stale ones.",
+)
+@click.option("--isolate", is_flag=True, help="Run BACKEND in child processes with time limits.")
+@click.option("--python", help="The interpreter of another environment to run BACKEND in.")
+@click.option(
+    "--startup-limit",
+    type=click.FloatRange(0, min_open=True),
+    default=120,
+    show_default=True,
+    help="Seconds that a child may take to start.",
+)
+@click.option(
+    "--request-limit",
+    type=click.FloatRange(0, min_open=True),
+    default=30,
+    show_default=True,
+    help="Seconds that a child may take for one answer.",
+)
 def check(
     backend: str,
     kinds: tuple[str, ...],
@@ -84,6 +106,11 @@ def check(
     workers: int | None,
     record: Path | None,
     as_json: bool,
+    deviations: Path | None,
+    isolate: bool,
+    python: str | None,
+    startup_limit: float,
+    request_limit: float,
 ) -> None:
     """Hold BACKEND, a name or module:factory, against the claims.
 
@@ -91,14 +118,23 @@ def check(
     conforms, 1 something violates, 2 bad input, 3 nothing violates but something is
     inconclusive or failed.
     """
+    from kvassay.conformance import deviations as known
     from kvassay.conformance import discovery, runner
     from kvassay.conformance.terminal import show_report
 
     if record is not None and not record.name:
         raise Refusal("--record must name a file")
+    spec: Any = backend
     try:
-        with redirect_stdout(sys.stderr):
-            loaded = discovery.load(backend)
+        declared = known.load(deviations) if deviations else None
+        if isolate or python:
+            from kvassay.conformance.isolation import isolated
+
+            loaded: Any = isolated(backend, python or sys.executable, startup_limit, request_limit)
+            spec = loaded
+        else:
+            with redirect_stdout(sys.stderr):
+                loaded = discovery.load(backend)
         settings = runner.Settings(kinds, sketches, dims, bits, claims, effort, seed)
         planned = runner.planned_entries(loaded, settings)
     except ValueError as problem:
@@ -109,7 +145,8 @@ def check(
             f"nothing is planned: {', '.join(claims)} says nothing about {kinds_there} "
             "at these bits"
         )
-    with _recording(record, backend, loaded, settings) as writer, _progress(planned) as advance:
+    arguments = getattr(loaded, "arguments", backend)
+    with _recording(record, arguments, loaded, settings) as writer, _progress(planned) as advance:
         found: list[Entry] = []
 
         def on_entry(entry: "Entry") -> None:
@@ -119,18 +156,19 @@ def check(
             advance(f"d={entry.dim} {entry.kind}")
 
         try:
-            report = runner.check(backend, settings, workers=workers or _cores(), on_entry=on_entry)
+            report = runner.check(spec, settings, workers=workers or _cores(), on_entry=on_entry)
         except KeyboardInterrupt:
             kept = f"; {record} keeps them, without a footer" if record else ""
             click.echo(f"stopped after {len(found)} of {planned} entries{kept}", err=True)
             sys.exit(130)
         if writer:
             writer.finish(report.counts)
+    agreement = known.compare(declared, report.entries) if declared is not None else None
     if as_json:
-        _print_json(report)
+        _print_json(report, agreement)
     else:
-        show_report(report, settings)
-    sys.exit(report.exit_code)
+        show_report(report, settings, agreement)
+    sys.exit(report.exit_code if agreement is None else agreement.exit_code(report))
 
 
 @main.command()
@@ -271,11 +309,13 @@ def _progress(total: int) -> "Iterator[Callable[[str], None]]":
         yield advance
 
 
-def _print_json(report: "Report") -> None:
+def _print_json(report: "Report", agreement: "Agreement | None") -> None:
     import json
     from dataclasses import asdict
 
-    result = {"backend": report.name, "version": report.version, **report.counts}
+    result: dict[str, Any] = {"backend": report.name, "version": report.version, **report.counts}
+    if agreement is not None:
+        result["deviations"] = agreement.summary
     result["claims"] = [asdict(entry) for entry in report.entries]
     click.echo(json.dumps(result, allow_nan=False, indent=1))
 

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import traceback
 from importlib import metadata
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def load(spec: str) -> Backend:
     BackendError, with what to do, if there is no such backend or it lacks what the protocol
     asks for.
     """
-    backend = _from_module(spec) if ":" in spec else _from_entry_point(spec)
+    backend = _made(spec)
     missing = [
         name for name in ("name", "version", "capabilities", "codec") if not hasattr(backend, name)
     ]
@@ -48,30 +49,28 @@ def load(spec: str) -> Backend:
     return backend
 
 
-def _from_entry_point(name: str) -> Backend:
-    found = [point for point in metadata.entry_points(group=GROUP) if point.name == name]
+def target(spec: str) -> str:
+    """The "module:factory" that `spec` stands for. BackendError if there is no such name."""
+    if ":" in spec:
+        return spec
+    found = [point for point in metadata.entry_points(group=GROUP) if point.name == spec]
     if not found:
         raise BackendError(
-            f"no backend is called {name!r}; known are {', '.join(names())}, and module:factory "
+            f"no backend is called {spec!r}; known are {', '.join(names())}, and module:factory "
             "names one of yours"
         )
-    return _call(name, *found[0].value.split(":", 1))
+    return found[0].value
 
 
-def _from_module(spec: str) -> Backend:
-    here = str(Path.cwd())
-    if here not in sys.path:
+def _made(spec: str) -> Backend:
+    if ":" in spec and (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
-    module, _, factory = spec.partition(":")
+    module, _, factory = target(spec).partition(":")
     if not module or not factory or module.endswith(".py") or "/" in module:
         raise BackendError(
             f"backend {spec!r} must be written module:factory, like mine:Backend for the file "
             "mine.py in this folder"
         )
-    return _call(spec, module, factory)
-
-
-def _call(spec: str, module: str, factory: str) -> Backend:
     try:
         made = importlib.import_module(module)
         for part in factory.split("."):
@@ -86,3 +85,10 @@ def _call(spec: str, module: str, factory: str) -> Backend:
             f"backend {spec} cannot be made: {type(problem).__name__}: {problem}"
         ) from problem
     return backend
+
+
+def described(problem: BaseException) -> str:
+    """The exception and where it was raised."""
+    frame = traceback.extract_tb(problem.__traceback__)[-1]
+    place = f"{Path(frame.filename).name}:{frame.lineno}"
+    return f"{type(problem).__name__}: {problem} ({place})"

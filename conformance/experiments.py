@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvassay.conformance import inputs
+from kvassay.conformance.memory import held_bytes
 from kvassay.conformance.protocol import Backend, Codec
 from kvassay.reference import sphere, theory
 
@@ -49,6 +50,10 @@ class Cell:
 
 class BackendFault(Exception):
     """The backend answered with something that no claim can be judged on."""
+
+
+class BackendHung(BackendFault):
+    """The backend did not answer in time, and would most likely not do so again."""
 
 
 @dataclass(frozen=True)
@@ -412,39 +417,6 @@ def sizes(trial: Trial) -> Statistics:
     declared = (codec.nbytes(codes[1]) - codec.nbytes(codes[0])) / (many - few)
     held = (held_bytes(codes[1]) - held_bytes(codes[0])) / (many - few)
     return {"taken": max(held, declared), "undeclared": held - declared}
-
-
-def held_bytes(thing: Any) -> int:
-    """Bytes of data in an object: arrays, tensors, bytes and floats, however nested. Whole
-    numbers are taken for shapes and settings; what is opaque counts nothing, so that the
-    size declared for it is judged alone."""
-    seen: set[int] = set()
-
-    def walk(part: Any) -> int:
-        if part is None or callable(part) or isinstance(part, (int, str)):
-            return 0
-        if isinstance(part, float):
-            return 8
-        if isinstance(part, (bytes, bytearray)):
-            return len(part)
-        if isinstance(part, (np.generic, memoryview)):
-            return part.nbytes
-        if id(part) in seen:
-            return 0
-        seen.add(id(part))
-        if isinstance(part, np.ndarray) and part.dtype != object:
-            return part.nbytes
-        if not isinstance(part, np.ndarray) and hasattr(part, "dtype") and hasattr(part, "nbytes"):
-            return int(part.nbytes)  # a tensor
-        if isinstance(part, Mapping):
-            return sum(walk(value) for value in part.values())
-        if isinstance(part, (list, tuple, set, frozenset, np.ndarray)):
-            return sum(walk(value) for value in part)
-        slots = [name for kind in type(part).__mro__ for name in getattr(kind, "__slots__", ())]
-        held = [getattr(part, name) for name in slots if hasattr(part, name)]
-        return sum(walk(value) for value in [*getattr(part, "__dict__", {}).values(), *held])
-
-    return walk(thing)
 
 
 EXPERIMENTS: dict[str, Callable[[Trial], Statistics]] = {

@@ -7,7 +7,6 @@ A cell (kind, sketch, dim, bits) is one task: its claims share the trials. Tasks
 import os
 import signal
 import sys
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
@@ -24,7 +23,14 @@ from threadpoolctl import threadpool_limits
 from kvassay.conformance import discovery
 from kvassay.conformance.catalogue import BY_ID, CLAIMS
 from kvassay.conformance.claims import EFFORTS, Claim, Part
-from kvassay.conformance.experiments import EXPERIMENTS, BackendFault, Cell, Effort, Trial
+from kvassay.conformance.experiments import (
+    EXPERIMENTS,
+    BackendFault,
+    BackendHung,
+    Cell,
+    Effort,
+    Trial,
+)
 from kvassay.conformance.protocol import Backend
 from kvassay.conformance.record import Entry, tally
 from kvassay.conformance.statistics import Band, Interval
@@ -254,10 +260,15 @@ def _run(task: Task, backend: Backend) -> list[Entry]:
                     answers = EXPERIMENTS[name](trial)
                 except NotImplementedError as problem:
                     _settle(pending, name, "not applicable", str(problem) or "not offered")
+                except BackendHung as problem:
+                    for item in pending:
+                        if item.undecided:
+                            item.settle("error", str(problem))
+                    return [item.entry for item in opened]
                 except BackendFault as problem:
                     _settle(pending, name, "error", str(problem))
                 except (Exception, SystemExit) as problem:
-                    _settle(pending, name, "error", _described(problem))
+                    _settle(pending, name, "error", discovery.described(problem))
                 else:
                     for statistic, value in answers.items():
                         values.setdefault((name, statistic), []).append(value)
@@ -266,13 +277,6 @@ def _run(task: Task, backend: Backend) -> list[Entry]:
             if item.undecided and done in item.looks:
                 _look(item, values.get((item.part.experiment, item.part.statistic)), task, done)
     return [item.entry for item in opened]
-
-
-def _described(problem: BaseException) -> str:
-    """The exception and where it was raised."""
-    frame = traceback.extract_tb(problem.__traceback__)[-1]
-    place = f"{Path(frame.filename).name}:{frame.lineno}"
-    return f"{type(problem).__name__}: {problem} ({place})"
 
 
 def _settle(items: Sequence[_Open], experiment: str, verdict: str, reason: str) -> None:
@@ -335,6 +339,7 @@ def _open(task: Task) -> list[_Open]:
 def _command(task: Task, claim: Claim) -> str:
     cell = task.cell
     name = task.spec if isinstance(task.spec, str) else task.spec.name
+    name = getattr(task.spec, "arguments", name)
     sketch = f" --sketch {cell.sketch}" if cell.sketch else ""
     return (
         f"kvassay check {name} --claim {claim.id} --kind {cell.kind}{sketch} "

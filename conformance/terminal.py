@@ -15,6 +15,7 @@ from rich.text import Text
 from kvassay.conformance import discovery
 from kvassay.conformance.catalogue import BY_ID, CLAIMS
 from kvassay.conformance.claims import Claim
+from kvassay.conformance.deviations import Agreement
 from kvassay.conformance.faults import Kill
 from kvassay.conformance.record import COUNTED, Entry
 from kvassay.conformance.runner import Report, Settings
@@ -29,8 +30,9 @@ STYLES = {
 SHOWN = 6  # violations of one claim that are shown in full
 
 
-def show_report(report: Report, settings: Settings) -> None:
-    """The table, then each finding, then what could not be judged, then the sentence."""
+def show_report(report: Report, settings: Settings, agreement: Agreement | None) -> None:
+    """The table, then each finding, then what could not be judged, then the sentence, and
+    apart from that whether it was expected."""
     console = Console()
     console.print(_summary(report.entries))
     by_claim: dict[str, list[Entry]] = defaultdict(list)
@@ -43,6 +45,28 @@ def show_report(report: Report, settings: Settings) -> None:
         for line in _reasons(report.entries, verdict):
             console.print(line)
     console.print(_sentence(report, settings))
+    if agreement is not None:
+        for line in _agreement(agreement):
+            console.print(line)
+
+
+def _agreement(agreement: Agreement) -> Iterator[Text]:
+    """Each known deviation with its reason, then what was not known or is so no more."""
+    covered = Counter(str(known) for _, known in agreement.expected)
+    reasons = {str(known): known for _, known in agreement.expected}
+    for name, number in covered.items():
+        known = reasons[name]
+        issue = f" ({known.issue})" if known.issue else ""
+        yield Text(f"known deviation, {number} entries: {name}: {known.reason}{issue}", style="dim")
+    for entry in agreement.unexpected[:SHOWN]:
+        cell = f"{entry.kind} {entry.sketch}".strip() + f" d={entry.dim} b={entry.bits}"
+        yield Text(f"NOT known: {entry.id}, {entry.part}, {cell}: {entry.verdict}", style="bold red")
+    if len(agreement.unexpected) > SHOWN:
+        yield Text(f"... and {len(agreement.unexpected) - SHOWN} more", style="bold red")
+    for stale in agreement.stale:
+        yield Text(f"STALE: {stale} conforms now; remove it from the file", style="bold red")
+    if not agreement.unexpected and not agreement.stale:
+        yield Text(f"as expected: {len(agreement.expected)} known deviations", style="bold green")
 
 
 def _reasons(entries: Iterable[Entry], verdict: str) -> Iterator[Text]:
