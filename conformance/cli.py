@@ -212,14 +212,16 @@ def faults(
 ) -> None:
     """Show that the suite catches known faults: the kill table.
 
-    Each fault that implementations had is put into the reference, and every claim runs on
-    it. Exit code: 0 each is caught by all the claims that must catch it, 1 one is not.
+    Each fault that implementations had is put into the reference, and every claim and the
+    properties that name it run on it. Exit code: 0 each is caught by all that must catch it
+    and the changes that are no faults by nobody, 1 otherwise.
     """
     import json
 
     from kvassay.conformance.faults import kill_table, select
     from kvassay.conformance.runner import process_pool
     from kvassay.conformance.terminal import show_kills
+    from kvassay.properties.test_codec import PROPERTIES
 
     try:
         chosen = select(ids)
@@ -227,7 +229,7 @@ def faults(
         raise Refusal(str(problem)) from None
     with process_pool(workers or _cores()) as executor, _progress(len(chosen)) as advance:
         kills = []
-        for kill in kill_table(chosen, effort, executor):
+        for kill in kill_table(chosen, effort, executor, PROPERTIES):
             kills.append(kill)
             advance(kill.fault.id)
     if as_json:
@@ -236,8 +238,10 @@ def faults(
                 "id": kill.fault.id,
                 "text": kill.fault.text,
                 "source": kill.fault.source,
+                "proof": kill.fault.proof,
                 "caught": kill.caught,
                 "missed": kill.missed,
+                "ok": kill.ok,
             }
             for kill in kills
         ]

@@ -15,6 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
@@ -60,7 +61,9 @@ class Child:
             )
         except OSError as problem:
             raise Gone(f"{command[0]} cannot be run: {problem.strerror}") from None
-        assert self._process.stdin and self._process.stdout and self._process.stderr
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
         self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._in, False)
         os.set_blocking(self._out, False)
@@ -218,14 +221,15 @@ def _listen(stream: IO[bytes], words: bytearray) -> None:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
     for pipe in (process.stdin, process.stdout):
         assert pipe is not None
         pipe.close()
+
+
+_NOT_TOLD = Capabilities(kinds=("scalar",))
 
 
 @dataclass(frozen=True)
@@ -238,7 +242,7 @@ class IsolatedBackend:
     request_limit: float
     name: str = ""
     version: str = ""
-    capabilities: Capabilities = Capabilities(kinds=("scalar",))
+    capabilities: Capabilities = _NOT_TOLD
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> "RemoteCodec":
         return RemoteCodec(self, {"kind": kind, "dim": dim, "bits": bits, "seed": seed, **options})

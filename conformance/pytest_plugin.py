@@ -93,11 +93,10 @@ def deviations(config: pytest.Config) -> Any:
         path, known = config.getoption("--kvassay-deviations"), ()
         if path:
             from kvassay.conformance.deviations import load
-            from kvassay.properties import test_codec
+            from kvassay.properties.test_codec import PROPERTIES
 
-            names = [property_name(name) for name in vars(test_codec) if name.startswith("test_")]
             try:
-                known = load(Path(path), names)
+                known = load(Path(path), PROPERTIES)
             except ValueError as problem:
                 raise pytest.UsageError(str(problem)) from None
         config.stash[_DEVIATIONS] = known

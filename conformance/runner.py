@@ -14,7 +14,6 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from math import isfinite
 from multiprocessing import active_children, get_context
-from pathlib import Path
 from typing import Any
 
 import numpy as np

@@ -60,7 +60,9 @@ def _agreement(agreement: Agreement) -> Iterator[Text]:
         yield Text(f"known deviation, {number} entries: {name}: {known.reason}{issue}", style="dim")
     for entry in agreement.unexpected[:SHOWN]:
         cell = f"{entry.kind} {entry.sketch}".strip() + f" d={entry.dim} b={entry.bits}"
-        yield Text(f"NOT known: {entry.id}, {entry.part}, {cell}: {entry.verdict}", style="bold red")
+        yield Text(
+            f"NOT known: {entry.id}, {entry.part}, {cell}: {entry.verdict}", style="bold red"
+        )
     if len(agreement.unexpected) > SHOWN:
         yield Text(f"... and {len(agreement.unexpected) - SHOWN} more", style="bold red")
     for stale in agreement.stale:
@@ -195,16 +197,22 @@ def show_kills(kills: Sequence[Kill], effort: str) -> None:
     table.add_column("what is wrong")
     table.add_column("caught by")
     for kill in kills:
-        caught = Text(", ".join(kill.caught) or "nobody", style="green" if kill.ok else "bold red")
+        style = "green" if kill.ok else "bold red"
+        caught = Text(", ".join(kill.caught) or "nobody", style=style)
         if kill.missed:
             caught.append(f"; missed by {', '.join(kill.missed)}", style="bold red")
+        if kill.fault.proof:
+            caught.append(f", and no fault: {kill.fault.proof}", style="dim" if kill.ok else style)
         table.add_row(kill.fault.id, escape(kill.fault.text), caught)
     console.print(table)
     bad = [kill.fault.id for kill in kills if not kill.ok]
-    verdict = f"NOT caught as they must be: {', '.join(bad)}" if bad else "all caught"
+    alike = sum(bool(kill.fault.proof) for kill in kills)
+    verdict = "all caught" + (f", and none of {alike} changes that are no faults" if alike else "")
+    if bad:
+        verdict = f"NOT caught as they must be: {', '.join(bad)}"
     console.print(
         Text(
-            f"{len(kills)} faults at {effort} effort: {verdict}",
+            f"{len(kills) - alike} faults at {effort} effort: {verdict}",
             style="bold red" if bad else "bold green",
         )
     )

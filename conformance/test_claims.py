@@ -98,6 +98,4 @@ def _line(entry: Entry) -> str:
         found = entry.reason
     else:
         found = f"{entry.estimate:.6g} in {entry.interval}, should be in {entry.band}"
-    return (
-        f"{entry.id} ({entry.part}) {entry.verdict}: {found}, {entry.n} seeds\n{entry.reproduce}"
-    )
+    return f"{entry.id} ({entry.part}) {entry.verdict}: {found}, {entry.n} seeds\n{entry.reproduce}"

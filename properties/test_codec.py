@@ -1,13 +1,17 @@
 """What holds for every single input. Each docstring begins with the fault it exists for."""
 
+# ruff: noqa: B017, PT011 - what an implementation raises is up to it
+
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
 from numpy.typing import NDArray
 
 from kvassay.conformance import inputs
@@ -29,10 +33,11 @@ class Choice:
     bits: int
     seed: int
 
-    def codec(self, backend: Backend) -> Any:
+    def codec(self, backend: Backend, more_bits: int = 0, other_seed: int = 0) -> Any:
         options = {"sketch": self.sketch} if self.sketch else {}
+        bits, seed = self.bits + more_bits, self.seed + other_seed
         try:
-            return backend.codec(self.kind, self.dim, self.bits, self.seed, **options)
+            return backend.codec(self.kind, self.dim, bits, seed, **options)
         except NotImplementedError:
             assume(False)
 
@@ -42,6 +47,10 @@ class Choice:
         families = [inputs.isotropic, *inputs.STRUCTURED.values()]
         rows = [families[i % len(families)](rng, 1, self.dim) for i in range(count)]
         return np.concatenate([np.zeros((0, self.dim), np.float32), *rows])
+
+    def isotropic(self, count: int) -> inputs.Vectors:
+        """Vectors without structure, on which no coordinate lies on a threshold."""
+        return inputs.isotropic(np.random.default_rng(self.seed), count, self.dim)
 
     def tolerance(self) -> float:
         """Squared error, relative to |x|^2, that a few coordinates make which lie within
@@ -73,7 +82,20 @@ def for_all(check: Callable[[Choice, st.DataObject], None], backend: Backend) ->
     def search(choice: Choice, data: st.DataObject) -> None:
         check(choice, data)
 
-    search()
+    try:
+        search()
+    except Unsatisfiable:
+        pytest.skip("not applicable: the backend offers no codec that this says anything about")
+
+
+def catches(*faults: str) -> Callable[[Any], Any]:
+    """Names the faults of kvassay.conformance.faults that the property must fail on."""
+
+    def mark(test: Any) -> Any:
+        test.catches = faults
+        return test
+
+    return mark
 
 
 def decoded(codec: Any, code: Any) -> Array:
@@ -91,8 +113,9 @@ def differ(first: Array, second: Array, x: Any) -> Array:
     return np.asarray(squares / np.where(energy > 0, energy, 1))
 
 
+@catches("G14")
 def test_shape_and_dtype(backend: Backend) -> None:
-    """F01, G14: tails dropped and empty batches mishandled. Any count, 0 and 1 among them,
+    """G14: empty batches mishandled. Any count, 0 and 1 among them,
     gives finite floating-point vectors of the shape that went in."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
@@ -106,6 +129,7 @@ def test_shape_and_dtype(backend: Backend) -> None:
     for_all(check, backend)
 
 
+@catches("A20", "D09")
 def test_zero_vectors(backend: Backend) -> None:
     """D09, A20: a zero norm or residual divided by makes NaN. A zero vector decodes to zero,
     and its neighbours do not notice."""
@@ -121,9 +145,10 @@ def test_zero_vectors(backend: Backend) -> None:
     for_all(check, backend)
 
 
+@catches("C14", "D01", "D06", "D-squared")
 def test_scale_equivariance(backend: Backend) -> None:
-    """D01, D06, C14: a norm that is missing, overflows or is applied on one side only. For
-    a power of two, which rounds nothing, encoding a x gives a times the reconstruction."""
+    """C14, D01, D06, D-squared: a norm that is missing, overflows or is applied on one side.
+    For a power of two, which rounds nothing, a x gives a times the reconstruction of x."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
         codec = choice.codec(backend)
@@ -137,8 +162,9 @@ def test_scale_equivariance(backend: Backend) -> None:
     for_all(check, backend)
 
 
+@catches("B05", "E06", "G04", "H04", "H06")
 def test_batch_is_singles(backend: Backend) -> None:
-    """B05, E03, E06, H06: one token takes another path than many."""
+    """B05, E06, G04, H04, H06: one token takes another path than many."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
         codec = choice.codec(backend)
@@ -149,8 +175,9 @@ def test_batch_is_singles(backend: Backend) -> None:
     for_all(check, backend)
 
 
+@catches("E02")
 def test_order_of_tokens(backend: Backend) -> None:
-    """E02, H04: a record that reaches into its neighbour, or a stride that is ignored.
+    """E02: a record that reaches into its neighbour.
     Permuted vectors give permuted reconstructions."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
@@ -165,8 +192,9 @@ def test_order_of_tokens(backend: Backend) -> None:
     for_all(check, backend)
 
 
+@catches("E-strides")
 def test_memory_layout(backend: Backend) -> None:
-    """E-class: strides ignored. Views that are reversed, strided or in Fortran order encode
+    """E-strides: strides ignored. Views that are reversed, strided or in Fortran order encode
     like a copy of them."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
@@ -186,8 +214,9 @@ def test_memory_layout(backend: Backend) -> None:
     for_all(check, backend)
 
 
+@catches("E-in-place")
 def test_input_is_left_alone(backend: Backend) -> None:
-    """In-place normalisation spoils the caller's cache."""
+    """E-in-place: normalising in place spoils the caller's cache."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
         codec = choice.codec(backend)
@@ -199,6 +228,7 @@ def test_input_is_left_alone(backend: Backend) -> None:
     for_all(check, backend)
 
 
+@catches("H01", "H13")
 def test_code_outlives_the_next_encode(backend: Backend) -> None:
     """H01, H13: codes that are views of a workspace, or state kept from the last batch."""
 
@@ -213,6 +243,7 @@ def test_code_outlives_the_next_encode(backend: Backend) -> None:
     for_all(check, backend)
 
 
+@catches("A06", "B12")
 def test_one_seed_one_codec(backend: Backend) -> None:
     """B12, A06: randomness from elsewhere than the seed. A code written by one instance is
     read by another."""
@@ -227,8 +258,10 @@ def test_one_seed_one_codec(backend: Backend) -> None:
     for_all(check, backend)
 
 
+@catches("A15", "A18")
 def test_estimates_are_linear_in_the_query(backend: Backend) -> None:
-    """A18: a constant in the estimate, so that scaling the query changes the ranking."""
+    """A15, A18: a constant in the estimate, or only signs of the query: scaling the query
+    changes the ranking."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
         codec = choice.codec(backend)
@@ -250,6 +283,7 @@ def test_estimates_are_linear_in_the_query(backend: Backend) -> None:
     for_all(check, backend)
 
 
+@catches("F08")
 def test_wrong_width_is_refused(backend: Backend) -> None:
     """F08: vectors of another width are padded, cropped or read past their end. They must
     raise; what they raise is up to the implementation."""
@@ -257,7 +291,179 @@ def test_wrong_width_is_refused(backend: Backend) -> None:
     def check(choice: Choice, data: st.DataObject) -> None:
         codec = choice.codec(backend)
         wrong = choice.dim + data.draw(st.sampled_from((-1, 1, choice.dim)))
-        with pytest.raises(Exception):  # noqa: B017, PT011
+        with pytest.raises(Exception):
             codec.encode(np.ones((2, wrong), dtype=np.float32))
 
     for_all(check, backend)
+
+
+@catches("C10", "C-floor")
+def test_sign_equivariance(backend: Backend) -> None:
+    """C10, C-floor: an offset kept, or indices rounded down. The code of -x gives minus the
+    reconstruction of x."""
+
+    def check(choice: Choice, data: st.DataObject) -> None:
+        codec = choice.codec(backend)
+        x = choice.isotropic(6)
+        assert np.all(differ(roundtrip(codec, -x), -roundtrip(codec, x), x) <= choice.tolerance())
+
+    for_all(check, backend)
+
+
+@catches("C09", "E03", "K05")
+def test_more_bits_less_error(backend: Backend) -> None:
+    """C09, E03, K05: a width that is ignored or not wholly used. A further
+    bit lowers the squared error on isotropic vectors, by theory at least to 0.4 of it."""
+
+    def check(choice: Choice, data: st.DataObject) -> None:
+        assume(choice.bits < 8)
+        x = choice.isotropic(32)
+        fewer, more = (
+            float(np.mean(differ(roundtrip(codec, x), x.astype(np.float64), x)))
+            for codec in (choice.codec(backend), choice.codec(backend, more_bits=1))
+        )
+        assert more <= 0.7 * fewer + ROUNDING**2
+
+    for_all(check, backend)
+
+
+@catches("D-shared")
+def test_neighbours_do_not_matter(backend: Backend) -> None:
+    """D-shared: a scale or a buffer shared across the batch. A neighbour that is a
+    million times louder changes nothing, nor does one that is NaN, unless it is refused."""
+
+    def check(choice: Choice, data: st.DataObject) -> None:
+        codec = choice.codec(backend)
+        x = choice.sample(5)
+        expected = roundtrip(codec, x)
+        place = data.draw(st.integers(0, 4))
+        others = np.arange(5) != place
+        loud, spoilt = x.copy(), x.copy()
+        loud[place] *= np.float32(2**20)
+        spoilt[place] = np.nan
+        results = [roundtrip(codec, loud)]
+        with suppress(Exception):
+            results.append(roundtrip(codec, spoilt))
+        for result in results:
+            assert np.all(differ(result, expected, x)[others] <= choice.tolerance())
+
+    for_all(check, backend)
+
+
+@catches("D-overflow")
+def test_extreme_norms(backend: Backend) -> None:
+    """D-overflow: squares that overflow or vanish in float32 before the norm does. Scaling by
+    2^80 or 2^-80 changes no code."""
+
+    def check(choice: Choice, data: st.DataObject) -> None:
+        codec = choice.codec(backend)
+        x = choice.sample(4)
+        scale = np.float32(2.0 ** data.draw(st.sampled_from((-80, 80))))
+        scaled = roundtrip(codec, x * scale) / float(scale)
+        assert np.isfinite(scaled).all()
+        assert np.all(differ(scaled, roundtrip(codec, x), x) <= choice.tolerance())
+
+    for_all(check, backend)
+
+
+@catches("A06", "E-uninitialised")
+def test_memory_is_not_read_before_it_is_written(backend: Backend) -> None:
+    """A06, E-uninitialised: a buffer that holds what was there before. After memory was
+    filled with something else, the same input gives the same reconstruction."""
+
+    def check(choice: Choice, data: st.DataObject) -> None:
+        codec = choice.codec(backend)
+        x = choice.sample(5)
+        decoded_before = []
+        for filling in (0x00, 0xFF, 0x55):
+            _fill_memory(filling)
+            decoded_before.append(roundtrip(codec, x))
+        for other in decoded_before[1:]:
+            np.testing.assert_array_equal(other, decoded_before[0])
+
+    for_all(check, backend)
+
+
+def _fill_memory(filling: int) -> None:
+    """Leaves freed blocks of all the sizes that a small batch may ask for."""
+    sizes = [count * width for count in range(1, 9) for width in range(2, 1100, 2)]
+    blocks = [np.full(size, filling, dtype=np.uint8) for size in sizes]
+    del blocks
+
+
+@catches("B-seed")
+def test_two_seeds_two_codecs(backend: Backend) -> None:
+    """B-seed: the seed is ignored. Where there is a rotation, another seed gives another."""
+
+    def check(choice: Choice, data: st.DataObject) -> None:
+        assume(choice.kind != "scalar")
+        x = choice.isotropic(4)
+        first = roundtrip(choice.codec(backend), x)
+        assert not np.array_equal(first, roundtrip(choice.codec(backend, other_seed=1), x))
+
+    for_all(check, backend)
+
+
+@catches("D-half-input")
+def test_dtypes(backend: Backend) -> None:
+    """D-half-input: arithmetic in the precision of the input. Vectors in float16 or float64
+    encode like the same values in float32, unless they are refused."""
+
+    def check(choice: Choice, data: st.DataObject) -> None:
+        codec = choice.codec(backend)
+        dtype = data.draw(st.sampled_from((np.float16, np.float64)))
+        x = (64 * choice.sample(4)).astype(np.float16)
+        try:
+            result = roundtrip(codec, x.astype(dtype))
+        except Exception:
+            assume(False)
+        expected = roundtrip(codec, x.astype(np.float32))
+        assert np.all(differ(result, expected, x) <= choice.tolerance())
+
+    for_all(check, backend)
+
+
+@catches("E-short-code")
+def test_short_code_is_refused(backend: Backend) -> None:
+    """E-short-code: a code that was cut off is read past its end. It must raise."""
+
+    def check(choice: Choice, data: st.DataObject) -> None:
+        codec = choice.codec(backend)
+        short = _cut(codec.encode(choice.sample(3)))
+        assume(short is not None)
+        with pytest.raises(Exception):
+            codec.decode(short)
+
+    for_all(check, backend)
+
+
+def _cut(code: Any) -> Any:
+    """`code` without the last byte of each vector; None if it is not made of arrays or bytes."""
+    if isinstance(code, bytes):
+        return code[:-1]
+    if isinstance(code, np.ndarray):
+        return np.ascontiguousarray(code[:, :-1]) if code.ndim == 2 and code.shape[1] else None
+    if isinstance(code, dict):
+        pairs: Any = list(code.items())
+        return _cut_one(pairs, dict)
+    if isinstance(code, (tuple, list)) and not hasattr(code, "_fields"):
+        return _cut_one(list(enumerate(code)), lambda parts: type(code)(v for _, v in parts))
+    if is_dataclass(code) and not isinstance(code, type):
+        pairs = [(each.name, getattr(code, each.name)) for each in fields(code) if each.init]
+        return _cut_one(pairs, lambda parts: replace(code, **dict(parts)))
+    return None
+
+
+def _cut_one(pairs: list[tuple[Any, Any]], join: Callable[[Any], Any]) -> Any:
+    """The same with the first part cut that can be."""
+    for place, (name, part) in enumerate(pairs):
+        if (short := _cut(part)) is not None:
+            return join([*pairs[:place], (name, short), *pairs[place + 1 :]])
+    return None
+
+
+PROPERTIES = {
+    name.removeprefix("test_").replace("_", "-"): test
+    for name, test in list(globals().items())
+    if name.startswith("test_")
+}

@@ -98,7 +98,10 @@ class Scalar:
         return Code(packing.pack(indices, self.bits), norms)
 
     def _coordinates(self, code: Code) -> Array:
-        return self._book.levels[packing.unpack(code.indices, self.dim, self.bits)]
+        return self._levels(code)
+
+    def _levels(self, code: Code) -> Array:
+        return self._book.levels[packing.unpack(code.indices, self.dim, self._book.bits)]
 
     def _to_coordinates(self, x: Array) -> Array:
         return x
@@ -155,7 +158,7 @@ class TurboQuantProd(TurboQuantMSE):
 
     def _encode(self, x: Array) -> Code:
         unit, norms = normalize(x)
-        residual = self._rotation.forward(unit)
+        residual = self._to_coordinates(unit)
         packed = np.zeros((len(x), 0), dtype=np.uint8)
         if self.bits > 1:
             indices = self._book.quantize(residual)
@@ -170,10 +173,7 @@ class TurboQuantProd(TurboQuantMSE):
             raise ValueError("code must hold a sketch, got one without signs")
         signs = np.where(packing.unpack(code.signs, self._sketch.rows, 1), 1.0, -1.0)
         correction = qjl.reconstruct(self._sketch, signs, code.residual_norms)
-        if self.bits == 1:
-            return correction
-        indices = packing.unpack(code.indices, self.dim, self.bits - 1)
-        return self._book.levels[indices] + correction
+        return correction if self.bits == 1 else self._levels(code) + correction
 
 
 Codec = Scalar | TurboQuantMSE | TurboQuantProd

@@ -138,7 +138,7 @@ def test_child_without_fault_is_judged_as_what_it_is():
     ],
 )
 def test_child_that_does_not_start_is_refused(fault, words):
-    with pytest.raises(BackendError, match=".") as caught:
+    with pytest.raises(BackendError) as caught:
         fake(fault)
     assert words in str(caught.value)
 
@@ -164,7 +164,7 @@ def test_interpreter_that_is_not_there_is_refused():
     ],
 )
 def test_backend_that_cannot_be_made_is_refused(folder, spec, words):
-    with pytest.raises(BackendError, match=".") as caught:
+    with pytest.raises(BackendError) as caught:
         isolated(spec)
     assert words in str(caught.value)
 
