@@ -158,6 +158,8 @@ CLAIMS: tuple[Claim, ...] = (
             "C03",
             "C07",
             "C-other-dim",
+            "C-early-stop",
+            "C-equal-cells",
         ),
     ),
     Claim(
@@ -183,6 +185,8 @@ CLAIMS: tuple[Claim, ...] = (
             "C07",
             "C-other-dim",
             "C-uniform",
+            "C-early-stop",
+            "C-equal-cells",
         ),
     ),
     Claim(
@@ -245,6 +249,11 @@ CLAIMS: tuple[Claim, ...] = (
             "E-bit-order",
             "E-off-by-one",
             "K-fewer-bits",
+            "B-signs-twice",
+            "C-early-stop",
+            "C-equal-cells",
+            "D-global",
+            "F-padded",
         ),
     ),
     Claim(
@@ -273,6 +282,8 @@ CLAIMS: tuple[Claim, ...] = (
             "B20",
             "B21",
             "B-seed",
+            "B-no-signs",
+            "B-signs-twice",
         ),
     ),
     Claim(
@@ -299,6 +310,7 @@ CLAIMS: tuple[Claim, ...] = (
             "F02",
             "B-permutation",
             "B-short-signs",
+            "B-no-signs",
         ),
     ),
     Claim(
@@ -368,6 +380,7 @@ CLAIMS: tuple[Claim, ...] = (
             "E-bit-order",
             "E-off-by-one",
             "K-fewer-bits",
+            "C-equal-cells",
         ),
     ),
     Claim(
@@ -472,6 +485,8 @@ CLAIMS: tuple[Claim, ...] = (
         "bytes are held that the backend does not count.",
         kills=(
             "E10",
+            "E10-odd-widths",
+            "E10-undeclared",
             "K01",
             "K03",
             "K05",
@@ -503,6 +518,7 @@ CLAIMS: tuple[Claim, ...] = (
             "E02",
             "E06",
             "H06",
+            "D-global",
         ),
     ),
     Claim(

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kvassay.conformance.deviations import Agreement
+    from kvassay.conformance.diagnosis import Diagnosis
+    from kvassay.conformance.protocol import Capabilities
     from kvassay.conformance.record import Entry, RecordWriter
     from kvassay.conformance.runner import Report, Settings
 
@@ -78,6 +80,9 @@ def main() -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Known deviations (TOML): the exit code is about others, and about stale ones.",
 )
+@click.option(
+    "--no-diagnosis", is_flag=True, help="Do not look which known fault a violation looks like."
+)
 @click.option("--isolate", is_flag=True, help="Run BACKEND in child processes with time limits.")
 @click.option("--python", help="The interpreter of another environment to run BACKEND in.")
 @click.option(
@@ -107,6 +112,7 @@ def check(
     record: Path | None,
     as_json: bool,
     deviations: Path | None,
+    no_diagnosis: bool,
     isolate: bool,
     python: str | None,
     startup_limit: float,
@@ -161,13 +167,20 @@ def check(
             kept = f"; {record} keeps them, without a footer" if record else ""
             click.echo(f"stopped after {len(found)} of {planned} entries{kept}", err=True)
             sys.exit(130)
+        diagnoses = (
+            []
+            if no_diagnosis
+            else _diagnosed(report, loaded.capabilities, workers or _cores(), advance)
+        )
         if writer:
+            for diagnosis in diagnoses:
+                writer.add_diagnosis(diagnosis)
             writer.finish(report.counts)
     agreement = known.compare(declared, report.entries) if declared is not None else None
     if as_json:
-        _print_json(report, agreement)
+        _print_json(report, diagnoses, agreement)
     else:
-        show_report(report, settings, agreement)
+        show_report(report, settings, diagnoses, agreement)
     sys.exit(report.exit_code if agreement is None else agreement.exit_code(report))
 
 
@@ -308,16 +321,41 @@ def _progress(total: int) -> "Iterator[Callable[[str], None]]":
         bar = progress.add_task("checking", total=total)
 
         def advance(what: str) -> None:
-            progress.update(bar, advance=1, description=what)
+            beyond = progress.tasks[bar].completed >= (progress.tasks[bar].total or 0)
+            progress.update(bar, advance=not beyond, description=what)
 
         yield advance
 
 
-def _print_json(report: "Report", agreement: "Agreement | None") -> None:
+def _diagnosed(
+    report: "Report",
+    capabilities: "Capabilities",
+    workers: int,
+    advance: "Callable[[str], None]",
+) -> "list[Diagnosis]":
+    """Which known faults the violations look like."""
+    if not report.counts["violates"]:
+        return []
+    from kvassay.conformance.diagnosis import diagnose
+    from kvassay.conformance.runner import process_pool
+
+    with process_pool(workers) as executor:
+        return diagnose(
+            report.entries,
+            executor,
+            capabilities.decode_includes_sketch,
+            advance=lambda what: advance(f"as {what}?"),
+        )
+
+
+def _print_json(
+    report: "Report", diagnoses: "list[Diagnosis]", agreement: "Agreement | None"
+) -> None:
     import json
     from dataclasses import asdict
 
     result: dict[str, Any] = {"backend": report.name, "version": report.version, **report.counts}
+    result["diagnoses"] = [asdict(diagnosis) for diagnosis in diagnoses]
     if agreement is not None:
         result["deviations"] = agreement.summary
     result["claims"] = [asdict(entry) for entry in report.entries]

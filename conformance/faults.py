@@ -19,7 +19,7 @@ from kvassay.conformance.catalogue import CLAIMS
 from kvassay.conformance.experiments import Effort
 from kvassay.conformance.protocol import Capabilities
 from kvassay.conformance.runner import Settings, check
-from kvassay.reference import hadamard, packing, qjl
+from kvassay.reference import hadamard, packing, qjl, sphere
 from kvassay.reference.codecs import Code, Scalar, TurboQuantMSE, TurboQuantProd, normalize
 from kvassay.reference.lloyd_max import codebook
 from kvassay.reference.sphere import Array
@@ -411,6 +411,26 @@ class SeedIgnored(TurboQuantMSE):
         super().__init__(dim, bits, 7, **options)
 
 
+@fault("B-no-signs", "polarquant 0.6.0")
+class BareHadamard(TurboQuantMSE):
+    """A Hadamard transform without any random signs: the same for every seed, and an offset
+    becomes one loud coordinate."""
+
+    def _to_coordinates(self, x: Array) -> Array:
+        return hadamard.transform(x)
+
+    def _from_coordinates(self, y: Array) -> Array:
+        return hadamard.transform(y)
+
+
+@fault("B-signs-twice", "turboquantcpu 0.1.0")
+class SignsTwice(TurboQuantMSE):
+    """The inverse applies the signs before the transform as well as after it."""
+
+    def _from_coordinates(self, y: Array) -> Array:
+        return super()._from_coordinates(y * _signs(self))
+
+
 @fault("B-permutation", "kvassay")
 class PermutationOnly(TurboQuantMSE):
     """The rotation permutes coordinates and flips their signs but mixes nothing."""
@@ -503,6 +523,34 @@ class TableOfAnotherDimension(_Table):
 
     def table(self, levels: Array) -> Array:
         return codebook(512, self._book.bits).levels
+
+
+@fault("C-equal-cells", "turboquant 0.2.0")
+class EqualCells(_Table):
+    """Levels are the means of cells of equal probability, where those of least error were
+    meant."""
+
+    def table(self, levels: Array) -> Array:
+        edges = sphere.ppf(np.linspace(0, 1, len(levels) + 1), self.dim)
+        mass, first = sphere.partial_moments(edges, self.dim)
+        return np.asarray(first / mass)
+
+
+@fault("C-early-stop", "ginkgoq-turboquant 0.1.0.post1", bits=6)
+class StoppedEarly(_Table):
+    """Lloyd's iteration stops long before it converges: at six bits the outer levels have
+    not moved far from where they began."""
+
+    rounds = 300
+
+    def table(self, levels: Array) -> Array:
+        middles = (np.arange(len(levels)) + 0.5) / len(levels)
+        moved = sphere.ppf(middles, self.dim)
+        for _ in range(self.rounds):
+            edges = np.concatenate([[-1.0], (moved[1:] + moved[:-1]) / 2, [1.0]])
+            mass, first = sphere.partial_moments(edges, self.dim)
+            moved = first / mass
+        return np.asarray(moved)
 
 
 @fault("C-uniform", "kvassay", bits=4)
@@ -646,6 +694,29 @@ class SharedNorm(Scalar):
     def _encode(self, x: Array) -> Code:
         code = super()._encode(x)
         return replace(code, norms=np.full(len(x), code.norms.max(initial=0.0)))
+
+
+@fault("D-global", "turboquant-llm 0.1.0")
+class GridOfTheBatch(TurboQuantMSE):
+    """One grid from the least to the largest coordinate of the whole batch, and no norm."""
+
+    alone = True
+
+    def encode(self, x: Array) -> Any:
+        y = self._to_coordinates(np.asarray(x, dtype=np.float64))
+        low, high = float(y.min(initial=0.0)), float(y.max(initial=0.0))
+        step = (high - low) / (2**self.bits - 1) or 1.0
+        packed = packing.pack(np.round((y - low) / step).astype(np.uint8), self.bits)
+        return packed, np.array([low, step])
+
+    def decode(self, code: Any) -> Array:
+        indices = packing.unpack(code[0], self.dim, self.bits)
+        return self._from_coordinates(code[1][0] + code[1][1] * indices)
+
+    def nbytes(self, code: Any) -> int:
+        return int(code[0].nbytes + code[1].nbytes)
+
+    inner_products = property()
 
 
 @fault("D-squared", "kvassay")
@@ -819,11 +890,42 @@ class _WithExtra(Scalar):
 
 
 @fault("E10", "llmmanorg/llmman#56", bits=5)
-class ByteAnIndex(_WithExtra, TurboQuantMSE):
-    """Codes of 5 to 7 bits take a byte each, while the packed size is declared."""
+class ByteAnIndex(Scalar):
+    """Indices take a byte each, and that is what is declared."""
 
-    def extra(self, x: Array, code: Code) -> Any:
-        return np.zeros((len(x), self.dim), dtype=np.uint8)
+    def _encode(self, x: Array) -> Code:
+        code = super()._encode(x)
+        if not code.indices.shape[1]:
+            return code
+        return replace(code, indices=packing.unpack(code.indices, self.dim, self._book.bits))
+
+    def _levels(self, code: Code) -> Array:
+        return np.asarray(self._book.levels[code.indices])
+
+
+@fault("E10-undeclared", "rajveer43/VeloxQuant-MLX#132", bits=5)
+class PackedOnPaper(ByteAnIndex):
+    """Indices take a byte each, while the packed size is declared."""
+
+    def nbytes(self, code: Code) -> int:
+        unpacked = self.dim - packing.row_bytes(self.dim, self._book.bits)
+        return code.nbytes - len(code) * unpacked
+
+
+@fault("E10-odd-widths", "turbo-quant-lite 0.1.1", bits=3)
+class OddWidthsUnpacked(Scalar):
+    """Indices of a width that does not divide eight take a byte each."""
+
+    def encode(self, x: Array) -> Code:
+        code, width = super().encode(x), self._book.bits
+        if 8 % width == 0 or not code.indices.shape[1]:
+            return code
+        return replace(code, indices=packing.unpack(code.indices, self.dim, width))
+
+    def _levels(self, code: Code) -> Array:
+        if code.indices.shape[1] == self.dim:
+            return np.asarray(self._book.levels[code.indices])
+        return super()._levels(code)
 
 
 # F. Shapes and tails
@@ -837,6 +939,26 @@ class DroppedTail(Scalar):
         levels = super()._levels(code)
         levels[:, -32:] = 0
         return levels
+
+
+@fault("F-padded", "turboquant-torch 0.4.0", dim=80)
+class PaddedCoordinatesKept(TurboQuantMSE):
+    """The transform pads to the next power of two and a code is kept for every padded
+    coordinate: more bits than are counted, and an error below the optimum."""
+
+    alone = True
+
+    def __init__(self, dim: int, bits: int, seed: int) -> None:
+        super().__init__(int(2 ** np.ceil(np.log2(dim))), bits, seed)
+        self._width = dim
+
+    def encode(self, x: Array) -> Code:
+        return super().encode(np.pad(np.asarray(x), ((0, 0), (0, self.dim - self._width))))
+
+    def decode(self, code: Code) -> Array:
+        return super().decode(code)[:, : self._width]
+
+    rotate = unrotate = inner_products = property()
 
 
 @fault("F02", "TheTom/llama-cpp-turboquant#13", dim=80)

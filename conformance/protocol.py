@@ -54,7 +54,8 @@ class Codec(Protocol):
     Optional methods, each of which opens further claims:
     `inner_products(q, code)`  (M, d) queries to (M, N) estimates of <q_i, x_j>;
                                where it is missing, q @ decode(code).T is judged
-    `rotate(x)`, `unrotate(y)` rows in the rotated coordinates, and back
+    `rotate(x)`, `unrotate(y)` rows in the rotated coordinates, and back: the transforms
+                               that encode and decode themselves use
     `codebook()`               increasing levels for the coordinates of a unit vector
     """
 

@@ -4,6 +4,8 @@ A record without a footer is not a valid report: the run was stopped. Schema 1:
 
 header  {"record": "header", "schema": 1, "suite", "backend": {...}, "run": {...}, "machine"}
 entry   {"record": "entry", ...the fields of `Entry`}
+diagnosis {"record": "diagnosis", "kind", "sketch", "sizes", "cells": [...], "matches": [{"fault",
+         "fit"}, ...], "nearest": {...} or null}, one for each kind that violates something
 footer  {"record": "footer", "planned", "conforms", "violates", "inconclusive",
          "not_applicable", "error"}
 
@@ -19,7 +21,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from kvassay.conformance.diagnosis import Diagnosis
 
 SCHEMA = 1
 COUNTED = ("conforms", "violates", "inconclusive", "not applicable", "error")
@@ -99,6 +104,10 @@ class RecordWriter:
     def add(self, entry: Entry) -> None:
         """Appends one entry."""
         self._write({"record": "entry", **asdict(entry)})
+
+    def add_diagnosis(self, diagnosis: "Diagnosis") -> None:
+        """Appends what the violations of one kind look like."""
+        self._write({"record": "diagnosis", **asdict(diagnosis)})
 
     def finish(self, counts: dict[str, int]) -> None:
         """Appends the footer: the run is complete."""

@@ -16,6 +16,8 @@ from kvassay.conformance import discovery
 from kvassay.conformance.catalogue import BY_ID, CLAIMS
 from kvassay.conformance.claims import Claim
 from kvassay.conformance.deviations import Agreement
+from kvassay.conformance.diagnosis import Diagnosis
+from kvassay.conformance.faults import BY_ID as FAULTS_BY_ID
 from kvassay.conformance.faults import Kill
 from kvassay.conformance.record import COUNTED, Entry
 from kvassay.conformance.runner import Report, Settings
@@ -27,12 +29,18 @@ STYLES = {
     "not applicable": "dim",
     "error": "bold magenta",
 }
+LIKELY = 3  # faults that fit which are shown
 SHOWN = 6  # violations of one claim that are shown in full
 
 
-def show_report(report: Report, settings: Settings, agreement: Agreement | None) -> None:
-    """The table, then each finding, then what could not be judged, then the sentence, and
-    apart from that whether it was expected."""
+def show_report(
+    report: Report,
+    settings: Settings,
+    diagnoses: Sequence[Diagnosis],
+    agreement: Agreement | None,
+) -> None:
+    """The table, then each finding, what it looks like, what could not be judged, then the
+    sentence, and apart from that whether it was expected."""
     console = Console()
     console.print(_summary(report.entries))
     by_claim: dict[str, list[Entry]] = defaultdict(list)
@@ -41,6 +49,9 @@ def show_report(report: Report, settings: Settings, agreement: Agreement | None)
             by_claim[entry.id].append(entry)
     for claim_id, entries in by_claim.items():
         console.print(_finding(BY_ID[claim_id], entries))
+    for diagnosis in diagnoses:
+        for line in _looks_like(diagnosis):
+            console.print(line)
     for verdict in ("error", "not applicable"):
         for line in _reasons(report.entries, verdict):
             console.print(line)
@@ -48,6 +59,19 @@ def show_report(report: Report, settings: Settings, agreement: Agreement | None)
     if agreement is not None:
         for line in _agreement(agreement):
             console.print(line)
+
+
+def _looks_like(diagnosis: Diagnosis) -> Iterator[Text]:
+    """The known faults that fit, or that none does."""
+    where = f"{diagnosis.kind} {diagnosis.sketch}".strip() + ", size" * diagnosis.sizes
+    if not diagnosis.matches:
+        nearest = diagnosis.nearest
+        near = f" (nearest, {nearest.fit:.0%}: {nearest.fault})" if nearest else ""
+        yield Text(f"Looks like: {where}: no known fault{near}", style="bold yellow")
+    for match in diagnosis.matches[:LIKELY]:
+        text = FAULTS_BY_ID[match.fault].text
+        lead = f"Looks like: {where}: {match.fault}, which explains {match.fit:.0%}: "
+        yield Text.assemble((lead, "bold yellow"), text)
 
 
 def _agreement(agreement: Agreement) -> Iterator[Text]:

@@ -1,0 +1,246 @@
+"""How often the diagnosis names the right fault: every known fault, and some that are not.
+
+    python benchmarks/diagnosis.py --workers 2
+
+Each fault runs in cells around its own, with seeds that have nothing to do with those of the
+diagnosis. Then the same with faults as other people would have made them: another constant,
+another place (VARIANTS), which must be named all the same, and with faults that are nobody's
+entry (INVENTED), which must stay unknown. Prints a line for each that is not named first.
+"""
+
+import argparse
+from concurrent.futures import Executor
+from dataclasses import replace
+
+import numpy as np
+from scipy.stats import binomtest
+
+from kvassay.conformance import Settings, check
+from kvassay.conformance.diagnosis import diagnose
+from kvassay.conformance.faults import BY_ID, FAULTS, Fault
+from kvassay.conformance.runner import process_pool
+from kvassay.reference import packing
+from kvassay.reference.codecs import Code, Scalar, TurboQuantMSE, TurboQuantProd
+
+VARIANTS: dict[str, list[type]] = {}
+INVENTED: list[type] = []
+
+
+def variant(id):
+    """Another form of the fault `id`."""
+
+    def register(codec_class):
+        VARIANTS.setdefault(id, []).append(codec_class)
+        return codec_class
+
+    return register
+
+
+def invented(codec_class):
+    """A fault that has no entry."""
+    INVENTED.append(codec_class)
+    return codec_class
+
+
+class _Levels(Scalar):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        levels = self.change(self._book.levels)
+        middle = (levels[1:] + levels[:-1]) / 2
+        self._book = replace(self._book, levels=levels, thresholds=middle)
+
+
+@variant("C02")
+class NarrowBy30(_Levels):
+    def change(self, levels):
+        return 0.7 * levels
+
+
+@variant("C-other-dim")
+class TableOf256(_Levels):
+    def change(self, levels):
+        return levels * np.sqrt(self.dim / 256)
+
+
+@variant("D02")
+class ShrinksBy5(Scalar):
+    def decode(self, code):
+        return 0.95 * super().decode(code)
+
+    inner_products = property()
+
+
+@variant("C10")
+class SmallerOffset(Scalar):
+    def decode(self, code):
+        return super().decode(code) - 0.03 * code.norms[:, None]
+
+    inner_products = property()
+
+
+@variant("A01")
+class NoCorrection(TurboQuantProd):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self._sketch.scale = 0.0
+
+
+@variant("A08")
+class OtherConstant(TurboQuantProd):
+    def encode(self, x):
+        code = super().encode(x)
+        return replace(code, residual_norms=np.full(len(code), 1 / 20))
+
+
+@variant("E05")
+class TilesOf16(Scalar):
+    def _levels(self, code):
+        levels = super()._levels(code)
+        whole = self.dim // 32 * 32
+        tiles = levels[:, :whole].reshape(len(code), -1, 2, 16)[:, :, ::-1]
+        return np.concatenate([tiles.reshape(len(code), whole), levels[:, whole:]], axis=1)
+
+
+@variant("F01")
+class DropsAQuarter(Scalar):
+    def _levels(self, code):
+        levels = super()._levels(code)
+        levels[:, -self.dim // 4 :] = 0
+        return levels
+
+
+@variant("D-coarse")
+class CoarserNorm(Scalar):
+    def encode(self, x):
+        code = super().encode(x)
+        mantissa, exponent = np.frexp(code.norms)
+        return replace(code, norms=np.ldexp(np.round(mantissa * 12) / 12, exponent))
+
+
+@variant("H13")
+class OtherRace(Scalar):
+    def decode(self, code):
+        decoded = super().decode(code)
+        stale = np.random.random(len(decoded)) < 0.3  # noqa: NPY002
+        return np.where(stale[:, None], np.roll(decoded, 2, axis=0), decoded)
+
+
+@variant("K03")
+class KeepsFloat32(TurboQuantMSE):
+    def encode(self, x):
+        code = super().encode(x)
+        return code, np.asarray(super().decode(code), dtype=np.float32)
+
+    def decode(self, code):
+        return super().decode(code[0])
+
+    def nbytes(self, code):
+        return code[0].nbytes
+
+    inner_products = property()
+
+
+@invented
+class LevelsDoubled(_Levels):
+    """Every second level is stored twice."""
+
+    def change(self, levels):
+        return np.sort(np.concatenate([levels[::2], levels[::2] + 1e-9]))
+
+
+@invented
+class CubedCoordinates(TurboQuantMSE):
+    """The reconstruction goes through a cubic curve."""
+
+    def decode(self, code):
+        decoded = super().decode(code)
+        return decoded + 0.5 * decoded**3 / np.maximum(code.norms[:, None] ** 2, 1e-9) * self.dim
+
+    inner_products = property()
+
+
+@invented
+class OneLoudCoordinate(TurboQuantMSE):
+    """One coordinate of each vector is read as its negative."""
+
+    def _levels(self, code):
+        levels = super()._levels(code)
+        levels[:, 5] *= -1
+        return levels
+
+
+@invented
+class NormOfNeighbour(Scalar):
+    """A vector gets the mean of its own norm and of the one before it."""
+
+    def encode(self, x) -> Code:
+        code = super().encode(x)
+        return replace(code, norms=(code.norms + np.roll(code.norms, 1)) / 2)
+
+
+@invented
+class SignsOfEvenRows(TurboQuantProd):
+    """The signs of every second sketch row are lost and read as +1."""
+
+    def encode(self, x):
+        code = super().encode(x)
+        if code.signs is None:
+            return code
+        signs = packing.unpack(code.signs, self._sketch.rows, 1)
+        signs[:, ::2] = 1
+        return replace(code, signs=packing.pack(signs, 1))
+
+
+def named_first(fault: Fault, effort: str, executor: Executor) -> tuple[bool, bool, str]:
+    """Whether anything violates, whether the fault's id comes first, and what was said."""
+    dims = tuple(sorted({fault.dim, 64, 80}))
+    bits = tuple(sorted({fault.bits, 2, 4}))
+    settings = Settings(kinds=(fault.kind,), dims=dims, bits=bits, effort=effort, seed=77)
+    report = check(fault, settings, executor=executor)
+    if not report.counts["violates"]:
+        return False, False, "violates nothing"
+    for each in diagnose(report.entries, executor):
+        said = ", ".join(f"{match.fault} {match.fit:.3f}" for match in each.matches[:3])
+        if not said:
+            said = f"unknown (nearest {each.nearest.fault} {each.nearest.fit:.3f})"
+        return True, bool(each.matches) and each.matches[0].fault == fault.id, said
+    return True, False, "unknown"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--effort", default="standard")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--fault", action="append")
+    arguments = parser.parse_args()
+    known = [each for each in FAULTS if not each.proof]
+    variants = [
+        replace(BY_ID[id], codec_class=made) for id, several in VARIANTS.items() for made in several
+    ]
+    with process_pool(arguments.workers) as executor:
+        for title, faults in (("known faults", known), ("their variants", variants)):
+            right = judged = 0
+            for fault in faults:
+                if arguments.fault and fault.id not in arguments.fault:
+                    continue
+                violates, first, said = named_first(fault, arguments.effort, executor)
+                judged += violates
+                right += first
+                if not first:
+                    print(f"  {fault.id} ({fault.codec_class.__name__}): {said}", flush=True)
+            if judged:
+                low = binomtest(right, judged).proportion_ci().low
+                print(f"{title}: {right} of {judged} named first (at least {low:.2f} at 95 %)")
+        unknown = 0
+        for made in INVENTED if not arguments.fault else []:
+            kind = "turboquant-prod" if issubclass(made, TurboQuantProd) else "turboquant-mse"
+            sketch = "gaussian" if kind == "turboquant-prod" else ""
+            fault = Fault("invented", made.__doc__, "", kind, sketch, 128, 3, made)
+            _, _, said = named_first(fault, arguments.effort, executor)
+            unknown += said.startswith("unknown")
+            print(f"  {made.__name__}: {said}", flush=True)
+        print(f"invented faults: {unknown} of {len(INVENTED)} unknown")
+
+
+if __name__ == "__main__":
+    main()
