@@ -31,7 +31,7 @@ from kvassay.conformance.record import Entry
 from kvassay.conformance.statistics import Interval
 
 SIZES = "size-accounting"
-KNOWN = 0.9  # the least share that a fault must explain to be named
+KNOWN = 0.95  # the least share that a fault must explain to be named
 CLOSE = 12  # suspects that are compared in all cells
 SEEDS = 5  # for each fault; two where chance has no part
 SEED = 20_251  # the faults' randomness has nothing to do with that of the run

@@ -1146,12 +1146,14 @@ class GrayCode(Scalar):
         if not code.indices.shape[1]:
             return code
         indices = packing.unpack(code.indices, self.dim, self._book.bits)
-        return replace(code, indices=packing.pack(indices ^ indices >> 1, self._book.bits))
+        return replace(
+            code, indices=packing.pack(indices ^ indices >> np.uint8(1), self._book.bits)
+        )
 
     def _levels(self, code: Code) -> Array:
         indices = packing.unpack(code.indices, self.dim, self._book.bits)
         for shift in (1, 2, 4):
-            indices = indices ^ indices >> shift
+            indices = indices ^ indices >> np.uint8(shift)
         return np.asarray(self._book.levels[indices])
 
 

@@ -98,7 +98,7 @@ class Child:
             raise Gone(f"{name}: the backend's process is gone")
         if any(self._forgotten.values()) and name != "forget":
             said, self._forgotten = self._forgotten, {"codes": [], "codecs": []}
-            self.request("forget", limit, **said)
+            self.request("forget", limit, codes=said["codes"], codecs=said["codecs"])
         deadline = time.monotonic() + limit
         try:
             self._send({"request": name, **fields}, arrays, deadline)

@@ -35,6 +35,8 @@ def held_bytes(thing: Any) -> int:
         seen.add(id(part))
         if isinstance(part, np.ndarray) and part.dtype != object:
             return part.nbytes
+        if flatten := getattr(part, "__tensor_flatten__", None):  # a tensor made of others
+            return sum(walk(getattr(part, name)) for name in flatten()[0])
         if not isinstance(part, np.ndarray) and hasattr(part, "dtype") and hasattr(part, "nbytes"):
             return int(part.nbytes)  # a tensor
         if isinstance(part, Mapping):

@@ -68,15 +68,11 @@ class _Executed:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Properties that are known not to hold are expected to fail."""
     for item in items:
-        if item.nodeid.startswith("properties/") or "kvassay.properties" in _module(item):
+        if hasattr(getattr(item, "function", None), "catches"):  # a property
             for known in deviations(config):
                 if known.claim == property_name(item.name):
                     reason = f"{known.reason} {known.issue}".strip()
                     item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
-
-
-def _module(item: pytest.Item) -> str:
-    return getattr(getattr(item, "module", None), "__name__", "")
 
 
 def property_name(function: str) -> str:
@@ -90,7 +86,7 @@ _DEVIATIONS = pytest.StashKey[Any]()
 def deviations(config: pytest.Config) -> Any:
     """The known deviations, read once."""
     if _DEVIATIONS not in config.stash:
-        path, known = config.getoption("--kvassay-deviations"), ()
+        path, known = config.getoption("--kvassay-deviations"), None
         if path:
             from kvassay.conformance.deviations import load
             from kvassay.properties.test_codec import PROPERTIES
@@ -99,7 +95,7 @@ def deviations(config: pytest.Config) -> Any:
                 known = load(Path(path), PROPERTIES)
             except ValueError as problem:
                 raise pytest.UsageError(str(problem)) from None
-        config.stash[_DEVIATIONS] = known
+        config.stash[_DEVIATIONS] = known or ()
     return config.stash[_DEVIATIONS]
 
 

@@ -259,3 +259,18 @@ def test_entries_share_the_budget_and_a_larger_grid_splits_it_further():
     planned = sum(len(task.planned) for task in tasks)
     assert planned > runner.SPLIT
     assert tasks[0].alpha * planned == pytest.approx(runner.ALPHA)
+
+
+def test_memory_of_a_tensor_made_of_others_is_that_of_its_parts():
+    from kvassay.conformance.memory import held_bytes
+
+    class Quantized:
+        dtype, nbytes = "float32", 4096  # what it stands for
+
+        def __init__(self):
+            self.data, self.scale = np.zeros(512, np.uint8), np.zeros(16, np.float32)
+
+        def __tensor_flatten__(self):
+            return ["data", "scale"], {}
+
+    assert held_bytes([Quantized()]) == 512 + 64
