@@ -275,6 +275,7 @@ CLAIMS: tuple[Claim, ...] = (
         meaning="The map is not orthogonal (a wrong normaliser, coordinates dropped), its "
         "inverse belongs to another rotation, or the seed has no effect.",
         kills=(
+            "B02",
             "B04",
             "B07",
             "B07-no-normaliser",
@@ -282,7 +283,6 @@ CLAIMS: tuple[Claim, ...] = (
             "B20",
             "B21",
             "B-seed",
-            "B-no-signs",
             "B-signs-twice",
         ),
     ),
@@ -310,7 +310,6 @@ CLAIMS: tuple[Claim, ...] = (
             "F02",
             "B-permutation",
             "B-short-signs",
-            "B-no-signs",
         ),
     ),
     Claim(

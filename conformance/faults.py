@@ -284,8 +284,8 @@ class NoRotation(TurboQuantMSE):
 
 @fault("B02", "Scottcjn/rustchain-bounties#71")
 class SignsAfterHadamard(TurboQuantMSE):
-    """Random signs come after the transform, where they do nothing: a constant offset
-    becomes one loud coordinate."""
+    """Random signs come after the transform, where they do nothing, or not at all: a constant
+    offset becomes one loud coordinate."""
 
     def _to_coordinates(self, x: Array) -> Array:
         return hadamard.transform(x) * _signs(self)
@@ -409,18 +409,6 @@ class SeedIgnored(TurboQuantMSE):
 
     def __init__(self, dim: int, bits: int, seed: int, **options: Any) -> None:
         super().__init__(dim, bits, 7, **options)
-
-
-@fault("B-no-signs", "polarquant 0.6.0")
-class BareHadamard(TurboQuantMSE):
-    """A Hadamard transform without any random signs: the same for every seed, and an offset
-    becomes one loud coordinate."""
-
-    def _to_coordinates(self, x: Array) -> Array:
-        return hadamard.transform(x)
-
-    def _from_coordinates(self, y: Array) -> Array:
-        return hadamard.transform(y)
 
 
 @fault("B-signs-twice", "turboquantcpu 0.1.0")
