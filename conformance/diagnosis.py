@@ -5,7 +5,8 @@ width, is one coordinate of a *signature*. The signature that was found is held 
 those of the known faults, each put into the reference and measured in the same cells. A
 fault *fits* by the share of the deviation that it explains: 1 - |found - fault|^2 /
 |found|^2, coordinates weighted by how well they are known. A violation that the fault does
-not have counts against it, and so does one that only the fault has.
+not have counts against it, and so does one that only the fault has; what lies within its
+band on both sides does not count.
 
 What a code takes in memory and what it says are two matters, so sizes are diagnosed apart.
 Cells are chosen for contrast: the one with most violations, and then one of another
@@ -37,6 +38,7 @@ SEEDS = 5  # for each fault; two where chance has no part
 SEED = 20_251  # the faults' randomness has nothing to do with that of the run
 BLUR = 0.3  # of a coordinate: implementations with one fault differ otherwise, too
 BLUR_ON_STRUCTURE = 1.0  # where one Hadamard round and a dense rotation differ by themselves
+BAND = asinh(1.0)  # the coordinate of the band's edge
 FARTHEST = 1000.0  # half-widths; what is farther off is just wrong
 
 Place = tuple[str, str]  # claim and part
@@ -221,12 +223,13 @@ def _coordinate(
 
 
 def _fit(pairs: Sequence[tuple[Signature, Signature]]) -> float:
-    """The share of the deviation in the first of each pair that the second explains."""
+    """The share of the deviation in the first of each pair that the second explains. Where
+    both lie within the band there is nothing to explain."""
     left = whole = 0.0
     for seen, there in pairs:
         for place, (coordinate, doubt) in seen.items():
-            if place in there:
-                other, its_doubt = there[place]
+            other, its_doubt = there.get(place, (0.0, 0.0))
+            if place in there and max(abs(coordinate), abs(other)) > BAND:
                 blur = BLUR_ON_STRUCTURE if place[1] in STRUCTURED else BLUR
                 weight = 1 / (blur**2 + doubt**2 + its_doubt**2)
                 left += weight * (coordinate - other) ** 2
