@@ -81,7 +81,9 @@ def main() -> None:
     help="Known deviations (TOML): the exit code is about others, and about stale ones.",
 )
 @click.option(
-    "--no-diagnosis", is_flag=True, help="Do not look which known fault a violation looks like."
+    "--no-diagnosis",
+    is_flag=True,
+    help="Do not say which known fault the violations look like (nor is it, with --claim).",
 )
 @click.option("--isolate", is_flag=True, help="Run BACKEND in child processes with time limits.")
 @click.option("--python", help="The interpreter of another environment to run BACKEND in.")
@@ -167,11 +169,9 @@ def check(
             kept = f"; {record} keeps them, without a footer" if record else ""
             click.echo(f"stopped after {len(found)} of {planned} entries{kept}", err=True)
             sys.exit(130)
-        diagnoses = (
-            []
-            if no_diagnosis
-            else _diagnosed(report, loaded.capabilities, workers or _cores(), advance)
-        )
+        diagnoses = []
+        if not (no_diagnosis or claims):  # a single claim looks like many faults
+            diagnoses = _diagnosed(report, loaded.capabilities, workers or _cores(), advance)
         if writer:
             for diagnosis in diagnoses:
                 writer.add_diagnosis(diagnosis)
