@@ -202,7 +202,8 @@ def named_first(fault: Fault, effort: str, executor: Executor) -> tuple[bool, bo
     for each in diagnose(report.entries, executor):
         said = ", ".join(f"{match.fault} {match.fit:.3f}" for match in each.matches[:3])
         if not said:
-            said = f"unknown (nearest {each.nearest.fault} {each.nearest.fit:.3f})"
+            nearest = each.nearest
+            said = f"unknown (nearest {nearest.fault} {nearest.fit:.3f})" if nearest else "unknown"
         return True, bool(each.matches) and each.matches[0].fault == fault.id, said
     return True, False, "unknown"
 

@@ -217,11 +217,18 @@ def main() -> None:
             low, high = 0.0, designed if designed else 1.0
             while not everywhere(high) and high < 8 * designed:
                 low, high = high, 2 * high
-            while high - low > 0.05 * high:
+            seen = everywhere(high)
+            while seen and high - low > 0.05 * high:
                 middle = (low + high) / 2
                 low, high = (low, middle) if everywhere(middle) else (middle, high)
-            ratio = f"{high / designed:.2f}" if designed else "-"
-            row = (str(cell), f"{band:.4g}", f"{designed:.4g}", f"{high:.4g}", ratio)
+            ratio = f"{high / designed:.2f}" if designed and seen else "-"
+            row = (
+                str(cell),
+                f"{band:.4g}",
+                f"{designed:.4g}",
+                f"{high:.4g}" if seen else f"not up to {high:.4g}",
+                ratio,
+            )
             table.add_row(claim, *row)
             print(claim, *row, flush=True)
     Console().print(table)

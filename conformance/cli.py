@@ -1,5 +1,6 @@
 """The command line. Imports what is heavy only where it is needed."""
 
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager, redirect_stdout
@@ -38,7 +39,7 @@ def main() -> None:
 
 
 @main.command()
-@click.argument("backend")
+@click.argument("backend", required=False)
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="[default: all]")
 @click.option(
     "--sketch", "sketches", multiple=True, type=click.Choice(SKETCHES), help="[default: all]"
@@ -87,22 +88,15 @@ def main() -> None:
 )
 @click.option("--isolate", is_flag=True, help="Run BACKEND in child processes with time limits.")
 @click.option("--python", help="The interpreter of another environment to run BACKEND in.")
+@click.option("--exec", "command", help="A command that serves a backend, instead of BACKEND.")
 @click.option(
-    "--startup-limit",
-    type=click.FloatRange(0, min_open=True),
-    default=120,
-    show_default=True,
-    help="Seconds that a child may take to start.",
+    "--startup-limit", type=float, help="Seconds that a child may take to start.  [default: 120]"
 )
 @click.option(
-    "--request-limit",
-    type=click.FloatRange(0, min_open=True),
-    default=30,
-    show_default=True,
-    help="Seconds that a child may take for one answer.",
+    "--request-limit", type=float, help="Seconds that it may take for one answer.  [default: 30]"
 )
 def check(
-    backend: str,
+    backend: str | None,
     kinds: tuple[str, ...],
     sketches: tuple[str, ...],
     dims: tuple[int, ...],
@@ -117,14 +111,15 @@ def check(
     no_diagnosis: bool,
     isolate: bool,
     python: str | None,
-    startup_limit: float,
-    request_limit: float,
+    command: str | None,
+    startup_limit: float | None,
+    request_limit: float | None,
 ) -> None:
     """Hold BACKEND, a name or module:factory, against the claims.
 
     The option of a list can be given several times. Exit code: 0 everything applicable
     conforms, 1 something violates, 2 bad input, 3 nothing violates but something is
-    inconclusive or failed.
+    inconclusive or failed. With --deviations: 0 all is as expected.
     """
     from kvassay.conformance import deviations as known
     from kvassay.conformance import discovery, runner
@@ -132,17 +127,26 @@ def check(
 
     if record is not None and not record.name:
         raise Refusal("--record must name a file")
+    if (backend is None) == (command is None):
+        raise Refusal("name a BACKEND or --exec" + ", not both" * (backend is not None))
+    apart = isolate or python is not None or command is not None
+    limits = {"startup_limit": startup_limit, "request_limit": request_limit}
+    limits = {name: value for name, value in limits.items() if value is not None}
+    if limits and not apart:
+        option = "--" + min(limits).replace("_", "-")
+        raise Refusal(f"{option} needs --isolate, --python or --exec")
     spec: Any = backend
     try:
-        declared = known.load(deviations) if deviations else None
-        if isolate or python:
-            from kvassay.conformance.isolation import isolated
+        declared = None
+        if deviations:
+            from kvassay.properties.test_codec import PROPERTIES
 
-            loaded: Any = isolated(backend, python or sys.executable, startup_limit, request_limit)
-            spec = loaded
+            declared = known.load(deviations, PROPERTIES)
+        if apart:
+            spec = loaded = _child(backend, python, command, limits)
         else:
             with redirect_stdout(sys.stderr):
-                loaded = discovery.load(backend)
+                loaded = discovery.load(spec)
         settings = runner.Settings(kinds, sketches, dims, bits, claims, effort, seed)
         planned = runner.planned_entries(loaded, settings)
     except ValueError as problem:
@@ -154,6 +158,7 @@ def check(
             "at these bits"
         )
     arguments = getattr(loaded, "arguments", backend)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
     with _recording(record, arguments, loaded, settings) as writer, _progress(planned) as advance:
         found: list[Entry] = []
 
@@ -327,6 +332,24 @@ def _progress(total: int) -> "Iterator[Callable[[str], None]]":
         yield advance
 
 
+def _child(
+    backend: str | None, python: str | None, command: str | None, limits: dict[str, Any]
+) -> Any:
+    """The backend in a process of its own."""
+    import shlex
+
+    from kvassay.conformance.isolation import isolated, served
+
+    if command is None:
+        assert backend is not None
+        return isolated(backend, sys.executable if python is None else python, **limits)
+    try:
+        words = shlex.split(command)
+    except ValueError as problem:
+        raise Refusal(f"--exec cannot be read: {problem}") from None
+    return served(words or [""], ["--exec", command], **limits)
+
+
 def _diagnosed(
     report: "Report",
     capabilities: "Capabilities",
@@ -336,16 +359,24 @@ def _diagnosed(
     """Which known faults the violations look like."""
     if not report.counts["violates"]:
         return []
+    from concurrent.futures import BrokenExecutor
+
     from kvassay.conformance.diagnosis import diagnose
     from kvassay.conformance.runner import process_pool
 
-    with process_pool(workers) as executor:
+    executor = process_pool(workers)
+    try:
         return diagnose(
             report.entries,
             executor,
             capabilities.decode_includes_sketch,
             advance=lambda what: advance(f"as {what}?"),
         )
+    except (KeyboardInterrupt, BrokenExecutor):
+        click.echo("no diagnosis: it was stopped", err=True)
+        return []
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _print_json(

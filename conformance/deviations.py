@@ -5,7 +5,7 @@ A TOML file of theirs, a table for each:
     [[deviation]]
     claim = "size-accounting"            # or a property, like "zero-vectors"
     reason = "Indices take a byte each in memory."
-    issue = "https://..."                # optional, as are the next five, which narrow it
+    issue = "https://..."                # optional, as are the next five, which narrow a claim
     kind = "turboquant-prod"             # one or a list, as all of them
     sketch = "orthogonal"
     dim = [64, 128]
@@ -67,7 +67,8 @@ class Agreement:
         unexpectedly undecided or failed, or nothing judged."""
         if self.stale or any(entry.verdict == "violates" for entry in self.unexpected):
             return 1
-        nothing_judged = not report.counts["conforms"] + len(self.expected)
+        counts = report.counts
+        nothing_judged = not counts["conforms"] + counts["violates"] + counts["inconclusive"]
         missing = len(report.entries) != report.planned
         return 3 if self.unexpected or nothing_judged or missing else 0
 
@@ -128,6 +129,8 @@ def _deviation(table: Any, place: str, properties: set[str]) -> Deviation:
     for name in ("claim", "reason"):
         if not isinstance(table.get(name), str) or not table[name].strip():
             raise ValueError(f"{place} must have a {name}, a text")
+    if table["claim"] in properties and (narrowed := [n for n in NARROWING if n in table]):
+        raise ValueError(f"{place}: a property cannot be narrowed to a {narrowed[0]}")
     if not isinstance(table.get("issue", ""), str):
         raise ValueError(f"{place}: issue must be a text, got {table['issue']!r}")
     if table["claim"] not in BY_ID and table["claim"] not in properties:

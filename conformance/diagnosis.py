@@ -229,7 +229,7 @@ def _fit(pairs: Sequence[tuple[Signature, Signature]]) -> float:
     for seen, there in pairs:
         for place, (coordinate, doubt) in seen.items():
             other, its_doubt = there.get(place, (0.0, 0.0))
-            if place in there and max(abs(coordinate), abs(other)) > BAND:
+            if max(abs(coordinate), abs(other)) > BAND:
                 blur = BLUR_ON_STRUCTURE if place[1] in STRUCTURED else BLUR
                 weight = 1 / (blur**2 + doubt**2 + its_doubt**2)
                 left += weight * (coordinate - other) ** 2

@@ -383,7 +383,9 @@ class UnstableRotation(TurboQuantMSE):
     are read a little wrong by another."""
 
     def _from_coordinates(self, y: Array) -> Array:
-        return super()._from_coordinates(y) * (1 + 1e-6 * np.random.random())  # noqa: NPY002
+        if not hasattr(self, "_drift"):
+            self._drift = 1 + 1e-6 * np.random.random()  # noqa: NPY002
+        return super()._from_coordinates(y) * self._drift
 
 
 @fault("B18", "TheTom/turboquant_plus pre-rotate-queries-investigation.md", dim=80)
@@ -632,7 +634,9 @@ class ScoreOfPaddedSize(TurboQuantProd):
     """The score is undone with the true dimension though encoding used the padded one."""
 
     def inner_products(self, q: Array, code: Code) -> Array:
-        return np.asarray(super().inner_products(q, code) * np.sqrt(128 / self.dim))
+        return np.asarray(
+            super().inner_products(q, code) * np.sqrt(2 ** np.ceil(np.log2(self.dim)) / self.dim)
+        )
 
 
 @fault("D06", "workglow-dev/libs#757")
@@ -830,7 +834,7 @@ class InPlace(Scalar):
     def encode(self, x: Array) -> Code:
         code = super().encode(x)
         if x.flags.writeable:
-            x *= 0.5
+            x /= np.where(code.norms > 0, code.norms, 1)[:, None]
         return code
 
 
@@ -896,8 +900,8 @@ class PackedOnPaper(ByteAnIndex):
     """Indices take a byte each, while the packed size is declared."""
 
     def nbytes(self, code: Code) -> int:
-        unpacked = self.dim - packing.row_bytes(self.dim, self._book.bits)
-        return code.nbytes - len(code) * unpacked
+        packed = packing.row_bytes(self.dim, self._book.bits)
+        return code.nbytes - len(code) * max(code.indices.shape[1] - packed, 0)
 
 
 @fault("E10-odd-widths", "turbo-quant-lite 0.1.1", bits=3)

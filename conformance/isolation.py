@@ -8,13 +8,14 @@ anew after it died. Whatever goes wrong is a `BackendFault` with the child's las
 import json
 import os
 import selectors
+import shlex
 import signal
 import subprocess
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -33,9 +34,11 @@ from kvassay.conformance.protocol import Capabilities
 
 STARTUP_LIMIT = 120.0  # seconds; a first import of a large library takes tens
 REQUEST_LIMIT = 30.0
+LONGEST_LIMIT = 86_400.0
 LONGEST_LINE = 2**20  # bytes of a reply before its arrays
 LARGEST_ARRAY = 2**28  # bytes; the largest that the suite ever asks for is a hundredth
 LAST_WORDS = 2000  # bytes of stderr that are kept
+MOST_AXES = 8
 DTYPES = {"float16", "float32", "float64", "bool"} | {
     f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
@@ -104,6 +107,8 @@ class Child:
             self._send({"request": name, **fields}, arrays, deadline)
             reply = self._line(deadline)
             answers = [self._array(about, deadline) for about in reply.get("arrays", ())]
+            if name == "forget":
+                return {}, []
         except _TooLate:
             raise BackendHung(
                 self._ended(f"{name}: the backend did not answer within {limit:g} s")
@@ -147,14 +152,17 @@ class Child:
                 raise _NoReply(f"the backend wrote no reply but {_shown(self._received)}")
             self._read(deadline)
         line, _, self._received = self._received.partition(b"\n")
+        if len(line) > LONGEST_LINE:
+            raise _NoReply(f"the backend wrote no reply but {_shown(line)}")
         try:
             reply = json.loads(line)
         except (ValueError, RecursionError):
             reply = None
         if not isinstance(reply, dict) or not {"result", "skipped", "error"} & set(reply):
             raise _NoReply(f"the backend wrote no reply but {_shown(line)}")
-        if not isinstance(reply.get("arrays", []), list):
-            raise _NoReply(f"the backend's reply has arrays that are no list: {_shown(line)}")
+        arrays = reply.get("arrays", [])
+        if not isinstance(arrays, list) or len(arrays) > 1:
+            raise _NoReply(f"the backend's reply must have a list of one array: {_shown(line)}")
         return reply
 
     def _array(self, about: Any, deadline: float) -> Array:
@@ -162,10 +170,11 @@ class Child:
             dtype, shape = about["dtype"], tuple(about["shape"])
         except (TypeError, KeyError):
             raise _NoReply(f"an array must have dtype and shape, got {about!r:.80}") from None
-        if dtype not in DTYPES:
+        if not isinstance(dtype, str) or dtype not in DTYPES:
             raise _NoReply(f"dtype must be a NumPy name like float32, got {dtype!r:.80}")
-        if not all(isinstance(side, int) and 0 <= side <= LARGEST_ARRAY for side in shape):
-            raise _NoReply(f"shape must hold whole numbers, got {shape!r:.80}")
+        sound = all(isinstance(side, int) and 0 <= side <= LARGEST_ARRAY for side in shape)
+        if not sound or len(shape) > MOST_AXES:
+            raise _NoReply(f"shape must hold a few whole numbers, got {shape!r:.80}")
         size = prod(shape) * np.dtype(dtype).itemsize
         if size > LARGEST_ARRAY:
             raise _NoReply(f"the backend announced an array of {size} bytes")
@@ -221,12 +230,16 @@ def _listen(stream: IO[bytes], words: bytearray) -> None:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    """Lets the child end by itself, which the end of its input asks for, but not for long."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=0.2)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)  # those that it started, too
     process.wait()
-    for pipe in (process.stdin, process.stdout):
-        assert pipe is not None
-        pipe.close()
+    process.stdout.close()
 
 
 _NOT_TOLD = Capabilities(kinds=("scalar",))
@@ -248,11 +261,11 @@ class IsolatedBackend:
         return RemoteCodec(self, {"kind": kind, "dim": dim, "bits": bits, "seed": seed, **options})
 
     def child(self) -> Child:
-        """This process' child, started if there is none."""
-        known = _children()
-        if self not in known or not known[self].alive:
-            known[self] = self._start()[0]
-        return known[self]
+        """This thread's child, started if there is none."""
+        known, key = _children(), (self, threading.get_ident())
+        if key not in known or not known[key].alive:
+            known[key] = self._start()[0]
+        return known[key]
 
     def _start(self) -> tuple[Child, dict[str, Any]]:
         child = Child(self.command)
@@ -261,7 +274,7 @@ class IsolatedBackend:
 
 
 @cache
-def _children() -> dict[IsolatedBackend, Child]:
+def _children() -> dict[tuple[IsolatedBackend, int], Child]:
     return {}
 
 
@@ -270,6 +283,7 @@ class RemoteCode(Held):
 
     def __init__(self, codec: "RemoteCodec", number: int) -> None:
         self.number = number
+        self.child = codec.child
         self._codec = codec
         self._sizes: dict[str, Any] = {}
         weakref.finalize(self, codec.child.forget, "codes", number).atexit = False
@@ -287,8 +301,6 @@ class RemoteCode(Held):
 class RemoteCodec:
     """A codec of the child, made again where the child had to be started again."""
 
-    inner_products: Callable[..., Any]
-
     def __init__(self, backend: IsolatedBackend, wanted: dict[str, Any]) -> None:
         self._backend = backend
         self._wanted = wanted
@@ -302,14 +314,14 @@ class RemoteCodec:
         return RemoteCode(self, number)
 
     def decode(self, code: RemoteCode) -> Array:
-        return self._array("decode", code=code.number)
+        return self._array("decode", code=self._here(code))
 
     def nbytes(self, code: RemoteCode) -> Any:
         return code.sizes()["declared"]
 
     def sizes(self, code: RemoteCode) -> dict[str, Any]:
         """What `nbytes` answers: bytes declared, and bytes held or None."""
-        sizes: dict[str, Any] = {"held": None, **self._ask("nbytes", code=code.number)[0]}
+        sizes: dict[str, Any] = {"held": None, **self._ask("nbytes", code=self._here(code))[0]}
         if "declared" not in sizes:
             raise BackendFault("nbytes returned no number of bytes")
         return sizes
@@ -322,12 +334,21 @@ class RemoteCodec:
         methods = result.get("methods", [])
         if missing := [name for name in ("encode", "decode", "nbytes") if name not in methods]:
             raise BackendFault(f"the codec has no {missing[0]}")
-        for name in worker.METHODS:
-            if name in methods:
-                setattr(self, name, getattr(self, f"_{name}"))
+        self._offered = [name for name in worker.METHODS if name in methods]
+
+    def __getattr__(self, name: str) -> Any:  # bound only when asked for: no cycle, no leak
+        if name in self.__dict__.get("_offered", ()):
+            return getattr(self, f"_{name}")
+        raise AttributeError(name)
+
+    def _here(self, code: RemoteCode) -> int:
+        """The code's number, if it lies in the child that this codec lives in."""
+        if code.child is not self.child:
+            raise Gone("the code went with the process that held it")
+        return code.number
 
     def _inner_products(self, q: Array, code: RemoteCode) -> Array:
-        return self._array("inner_products", [q], code=code.number)
+        return self._array("inner_products", [q], code=self._here(code))
 
     def _rotate(self, x: Array) -> Array:
         return self._array("rotate", [x])
@@ -365,20 +386,15 @@ def isolated(
     """The backend `spec`, a name or "module:factory", run by the interpreter `python`.
 
     Its environment needs NumPy and the backend; kvassay itself is lent to it. The limits
-    are in seconds, for the start and for each answer. BackendError if it does not start.
+    are in seconds, for the start and for each answer. BackendError if it does not start,
+    ValueError for limits that are none.
     """
     script = Path(worker.__file__)
     target = discovery.target(spec)
-    options = ["--isolate"] if python == sys.executable else ["--python", python]
-    for name, limit, usual in (
-        ("--startup-limit", startup_limit, STARTUP_LIMIT),
-        ("--request-limit", request_limit, REQUEST_LIMIT),
-    ):
-        if limit != usual:
-            options += [name, f"{limit:g}"]
+    how = ["--isolate"] if python == sys.executable else ["--python", python]
     return served(
         (python, str(script), str(script.parents[1]), target),
-        " ".join([spec, *options]),
+        [spec, *how],
         startup_limit,
         request_limit,
     )
@@ -386,12 +402,22 @@ def isolated(
 
 def served(
     command: Sequence[str],
-    arguments: str,
+    options: Sequence[str],
     startup_limit: float = STARTUP_LIMIT,
     request_limit: float = REQUEST_LIMIT,
 ) -> IsolatedBackend:
-    """The backend that `command` serves. BackendError if it does not start or says no
-    capabilities that make sense."""
+    """The backend that `command` serves, in any language; `options` of `kvassay check` name
+    it. BackendError if it does not start or says no capabilities that make sense."""
+    options = list(options)
+    for name, limit, usual in (
+        ("--startup-limit", startup_limit, STARTUP_LIMIT),
+        ("--request-limit", request_limit, REQUEST_LIMIT),
+    ):
+        if not 0 < limit <= LONGEST_LIMIT:
+            raise ValueError(f"{name} must be above 0 and at most {LONGEST_LIMIT:g}, got {limit:g}")
+        if limit != usual:
+            options += [name, f"{limit:g}"]
+    arguments = shlex.join(options)
     unnamed = IsolatedBackend(tuple(command), arguments, startup_limit, request_limit)
     try:
         child, told = unnamed._start()

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from kvassay.conformance import discovery
+from kvassay.conformance import discovery, worker
 from kvassay.conformance.catalogue import BY_ID, CLAIMS
 from kvassay.conformance.claims import EFFORTS, Claim, Part
 from kvassay.conformance.experiments import (
@@ -393,7 +393,9 @@ def process_pool(workers: int) -> ProcessPoolExecutor:
 
 
 def _start_process() -> None:
-    """In a child: what is printed, by C code too, goes to stderr; Ctrl-C is the parent's."""
+    """In a child: what is printed, by C code too, goes to stderr; Ctrl-C is the parent's, and
+    so is its end."""
+    worker.die_with_parent()
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

@@ -92,7 +92,8 @@ def _agreement(agreement: Agreement) -> Iterator[Text]:
     for stale in agreement.stale:
         yield Text(f"STALE: {stale} conforms now; remove it from the file", style="bold red")
     if not agreement.unexpected and not agreement.stale:
-        yield Text(f"as expected: {len(agreement.expected)} known deviations", style="bold green")
+        number = len(agreement.expected)
+        yield Text(f"as expected: {number} entries deviate, all known", style="bold green")
 
 
 def _reasons(entries: Iterable[Entry], verdict: str) -> Iterator[Text]:

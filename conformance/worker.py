@@ -8,7 +8,7 @@ which kvassay lies, so that the other environment needs NumPy and the backend al
 
 import sys
 
-if __name__ == "__main__":
+if __name__ == "__main__" and __file__.startswith(sys.path[0]):
     del sys.path[0]  # this folder, whose names are those of other modules too
 
 import ctypes
@@ -98,15 +98,17 @@ class _Server:
         if answer is None:
             raise TypeError(f"{name} returned None, should be an array")
         array = np.asarray(answer)
+        if array.dtype == np.longdouble:
+            array = array.astype(np.float64)
         if array.dtype.kind not in "fiub":
             raise TypeError(f"{name} returned dtype {array.dtype}, should be floating point")
         return array
 
 
 def main() -> None:
-    """Serves until "stop" or the end of the input."""
+    """Serves until the end of the input."""
     root, spec = sys.argv[1:]
-    _die_with_parent()
+    die_with_parent()
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)  # what the backend prints, from C too, is no reply
@@ -119,8 +121,6 @@ def main() -> None:
     with np.errstate(all="ignore"):  # what is not finite is judged, not printed
         while line := requests.readline():
             message = json.loads(line)
-            if message["request"] == "stop":
-                return
             arrays = [_receive(requests, about) for about in message.get("arrays", ())]
             try:
                 result, array = server.answer(message, arrays)
@@ -149,8 +149,8 @@ def _reply(replies: BinaryIO, message: dict[str, Any], array: Any = None) -> Non
     replies.flush()
 
 
-def _die_with_parent() -> None:
-    """On Linux: a backend that hangs does not outlive a suite that was killed."""
+def die_with_parent() -> None:
+    """On Linux: this process, even one that hangs, does not outlive the one that began it."""
     if sys.platform == "linux":
         set_parent_death_signal = 1
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)

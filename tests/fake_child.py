@@ -64,6 +64,12 @@ def decoded(code):
             reply({"result": {}, "arrays": [{"dtype": "float32", "shape": [-1, 4]}]})
         case "object":
             reply({"result": {}, "arrays": [{"dtype": "object", "shape": [1]}]})
+        case "no dtype":
+            reply({"result": {}, "arrays": [{"dtype": [], "shape": [1]}]})
+        case "many axes":
+            reply({"result": {}, "arrays": [{"dtype": "float32", "shape": [0] * 100}]})
+        case "many arrays":
+            reply({"result": {}, "arrays": [about] * 3}, 3 * blob)
         case "no array":
             reply({"result": {}})
         case "list":
@@ -103,5 +109,3 @@ for line in sys.stdin.buffer:
             for number in message["codes"]:
                 codes.pop(number, None)
             reply({"result": {}})
-        case "stop":
-            break

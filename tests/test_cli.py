@@ -225,3 +225,21 @@ def test_help_loads_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "check" in done.stdout
+
+
+def test_a_violation_is_diagnosed_and_the_diagnosis_recorded(tmp_path, monkeypatch):
+    (tmp_path / "faulty.py").write_text(
+        "from kvassay.conformance.faults import BY_ID\nbackend = BY_ID['B21']\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    cell = ["--kind", "turboquant-mse", "--dim", "64", "--bits", "2", "--effort", "quick"]
+    result = run("check", "faulty:backend", *cell, "--record", "r.jsonl")
+    assert result.exit_code == 1
+    assert "Looks like: turboquant-mse: B" in result.stdout
+    kinds = [json.loads(line)["record"] for line in (tmp_path / "r.jsonl").read_text().splitlines()]
+    assert kinds[-2:] == ["diagnosis", "footer"]
+    result = run("check", "faulty:backend", *cell, "--no-diagnosis")
+    assert "Looks like" not in result.stdout
+    result = run("check", "faulty:backend", *cell, "--claim", "distortion")
+    assert "Looks like" not in result.stdout

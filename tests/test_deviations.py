@@ -110,3 +110,29 @@ def test_command_keeps_verdict_and_expectation_apart(file, report):
     assert result.exit_code == 1
     assert "STALE: determinism" in result.stdout
     assert "NOT known: distortion" in result.stdout
+
+
+def test_a_run_in_which_all_failed_is_not_as_expected(file, tmp_path, monkeypatch):
+    (tmp_path / "crashing.py").write_text(
+        "from kvassay.conformance import Capabilities\n"
+        "class Backend:\n"
+        "    name, version = 'crashing', '1'\n"
+        "    capabilities = Capabilities(kinds=('scalar',))\n"
+        "    def codec(self, *arguments): raise OSError('no device')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    path = file(ALL.format("distortion"))
+    arguments = ["check", "crashing:Backend", *CELL, "--claim", "distortion"]
+    result = CliRunner().invoke(main, [*arguments, "--deviations", str(path)])
+    assert result.exit_code == 3
+
+
+def test_one_file_serves_claims_and_properties(file):
+    path = file(ALL.format("zero-vectors"))
+    arguments = ["check", "reference", *CELL, "--deviations", str(path)]
+    assert CliRunner().invoke(main, arguments).exit_code == 0
+    narrowed = file(ALL.format("zero-vectors") + "dim = 64")
+    result = CliRunner().invoke(main, ["check", "reference", *CELL, "--deviations", str(narrowed)])
+    assert result.exit_code == 2
+    assert "a property cannot be narrowed to a dim" in result.stderr

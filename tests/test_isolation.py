@@ -6,9 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from kvassay.conformance import Settings, check
+from kvassay.conformance.cli import main
 from kvassay.conformance.discovery import BackendError
+from kvassay.conformance.experiments import BackendFault
 from kvassay.conformance.isolation import isolated, served
 
 FAKE = Path(__file__).with_name("fake_child.py")
@@ -17,7 +20,7 @@ LIMIT = 2.0
 
 
 def fake(fault):
-    return served((sys.executable, str(FAKE), fault), f"fake {fault}", 20.0, LIMIT)
+    return served((sys.executable, str(FAKE), fault), ["--exec", f"fake {fault}"], 20.0, LIMIT)
 
 
 @pytest.fixture
@@ -90,8 +93,11 @@ WORDS = {
     "stdout": "decode: the backend wrote no reply but 'decoding'",
     "unasked": "the backend wrote what nobody asked for: 'done\\n'",
     "gigantic": "decode: the backend announced an array of 800000000000000 bytes",
-    "negative": "decode: shape must hold whole numbers, got (-1, 4)",
+    "negative": "decode: shape must hold a few whole numbers, got (-1, 4)",
     "object": "decode: dtype must be a NumPy name like float32, got 'object'",
+    "no dtype": "decode: dtype must be a NumPy name like float32, got []",
+    "many axes": "decode: shape must hold a few whole numbers, got (0, 0, ",
+    "many arrays": "decode: the backend's reply must have a list of one array",
     "no array": "decode returned 0 arrays, should be one",
     "list": "decode: the backend wrote no reply but '[]'",
     "wrong shape": "decode returned shape (64, ",
@@ -146,7 +152,7 @@ def test_child_that_does_not_start_is_refused(fault, words):
 def test_start_has_a_limit_of_its_own():
     command = (sys.executable, str(FAKE), "slow start")
     with pytest.raises(BackendError, match="start: the backend did not answer within 1 s"):
-        served(command, "fake", 1.0, LIMIT)
+        served(command, ["fake"], 1.0, LIMIT)
 
 
 def test_interpreter_that_is_not_there_is_refused():
@@ -195,12 +201,79 @@ def test_command_ends_in_time_with_a_complete_record(folder, fault, code, words)
     assert footer["planned"] == len(found["claims"])
 
 
-def test_codes_that_are_dropped_are_forgotten():
+def test_codes_and_codecs_that_are_dropped_are_forgotten():
+    backend = isolated("reference")
+    codec, other = (backend.codec("scalar", 64, 2, 0) for _ in range(2))
+    dropped, number = codec.encode(np.ones((2, 64), np.float32)).number, other._number
+    del other
+    codec.encode(np.ones((2, 64), np.float32))
+    for fields in ({"codec": codec._number, "code": dropped}, {"codec": number, "code": 1}):
+        with pytest.raises(BackendFault, match="KeyError"):
+            codec.child.request("decode", 5.0, **fields)
+
+
+def test_a_code_is_not_taken_for_another_of_a_later_child():
     backend = isolated("reference")
     codec = backend.codec("scalar", 64, 2, 0)
-    for _ in range(3):
-        codec.encode(np.ones((2, 64), np.float32))
-    assert len(codec.child._forgotten["codes"]) <= 1
+    code = codec.encode(np.ones((2, 64), np.float32))
+    codec.child.close()
+    codec.encode(np.zeros((2, 64), np.float32))
+    with pytest.raises(BackendFault, match="the code went with the process that held it"):
+        codec.decode(code)
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, float("inf"), float("nan"), 1e9])
+def test_limits_that_are_none_are_refused(limit):
+    with pytest.raises(ValueError, match="--request-limit must be above 0 and at most 86400"):
+        isolated("reference", request_limit=limit)
+
+
+def test_a_command_in_any_language_can_be_checked():
+    command = [sys.executable, "-m", "kvassay.conformance.cli", "check", "--exec"]
+    options = ["--dim", "64", "--bits", "2", "--effort", "quick", "--json", "--no-diagnosis"]
+    done = subprocess.run(
+        [*command, f"{sys.executable} {FAKE} none", *options], capture_output=True, text=True
+    )
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
+    assert found["backend"] == "fake"
+    assert found["claims"][0]["reproduce"].startswith("kvassay check --exec '")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["reference", "--request-limit", "3"], "--request-limit needs --isolate, --python or"),
+        (["reference", "--exec", "x"], "name a BACKEND or --exec, not both"),
+        ([], "name a BACKEND or --exec"),
+        (["--exec", "no/such"], "no/such cannot be run: No such file"),
+        (["--exec", "'"], "--exec cannot be read: No closing quotation"),
+        (["reference", "--isolate", "--startup-limit", "nan"], "must be above 0"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(arguments, words):
+    result = CliRunner().invoke(main, ["check", *arguments])
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+def test_a_run_that_is_terminated_leaves_no_process_behind(folder):
+    command = [sys.executable, "-m", "kvassay.conformance.cli", "check", "own:hang"]
+    options = ["--isolate", "--dim", "64", "--bits", "2", "--workers", "1", "--record", "r.jsonl"]
+    with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(6)
+        process.terminate()
+        _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "stopped after" in stderr
+    deadline = time.monotonic() + 10
+    while "own:hang" in (left := _commands()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert "own:hang" not in left
+
+
+def _commands():
+    return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
 
 
 def test_codec_is_made_again_where_its_child_died():
