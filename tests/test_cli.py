@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from kvassay.conformance.catalogue import CLAIMS
 from kvassay.conformance.cli import main
 
-CELL = ["--dim", "64", "--bits", "2", "--effort", "quick", "--workers", "1"]
+CELL = ["--dim", "64", "--bits", "2", "--effort", "quick", "--no-diagnosis", "--workers", "1"]
 KEYS = ("conforms", "violates", "inconclusive", "not_applicable", "error")
 
 
