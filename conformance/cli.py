@@ -157,7 +157,7 @@ def check(
             f"nothing is planned: {', '.join(claims)} says nothing about {kinds_there} "
             "at these bits"
         )
-    arguments = getattr(loaded, "arguments", backend)
+    arguments = str(getattr(loaded, "arguments", backend))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
     with _recording(record, arguments, loaded, settings) as writer, _progress(planned) as advance:
         found: list[Entry] = []

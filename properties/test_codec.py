@@ -162,7 +162,7 @@ def test_scale_equivariance(backend: Backend) -> None:
     def check(choice: Choice, data: st.DataObject) -> None:
         codec = choice.codec(backend)
         x = choice.sample(4)
-        scale = np.float32(2.0 ** data.draw(st.integers(-12, 6)))
+        scale = np.float32(2.0 ** data.draw(st.sampled_from((-12, -6, -1, 3, 6))))
         assert np.all(
             differ(roundtrip(codec, x * scale) / float(scale), roundtrip(codec, x), x)
             <= choice.tolerance()
