@@ -9,6 +9,8 @@ from kvassay.conformance.experiments import Cell
 from kvassay.conformance.faults import BY_ID, Fault
 from kvassay.reference.codecs import TurboQuantMSE, TurboQuantProd
 
+pytestmark = pytest.mark.once
+
 
 def entries(fault, dims=(64,), bits=(2, 4), effort="standard"):
     settings = Settings(kinds=(fault.kind,), dims=dims, bits=bits, effort=effort, seed=77)

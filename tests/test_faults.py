@@ -21,6 +21,7 @@ NAMED = {
 
 
 # All of them is what `kvassay faults` runs, in the tox environment "reference".
+@pytest.mark.once
 @pytest.mark.parametrize("name", [*NAMED, "A20", "D09", "E-strides", "F08", "G14", "same-signs"])
 def test_a_fault_is_caught_by_all_that_must_and_no_other_change_by_anybody(name):
     (fault,) = select([name])

@@ -14,6 +14,8 @@ from kvassay.conformance.discovery import BackendError
 from kvassay.conformance.experiments import BackendFault
 from kvassay.conformance.isolation import isolated, served
 
+pytestmark = pytest.mark.once
+
 FAKE = Path(__file__).with_name("fake_child.py")
 CELL = Settings(kinds=("scalar",), dims=(64,), bits=(2,), effort="quick")
 LIMIT = 2.0

@@ -1,7 +1,11 @@
 import subprocess
 import sys
 
+import pytest
+
 from kvassay.properties import test_codec as module
+
+pytestmark = pytest.mark.once
 
 
 def run(folder, *arguments):

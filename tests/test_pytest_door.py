@@ -3,6 +3,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 CELL = ("--kvassay-dim=64", "--kvassay-bits=2", "--kvassay-effort=quick")
 
 
