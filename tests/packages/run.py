@@ -14,6 +14,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+NARROWER = {"tqdb": ["--dim", "64"]}  # a database for each codec: its whole grid takes hours
+
 
 def main() -> int:
     name, *options = sys.argv[1:]
@@ -36,7 +38,7 @@ def main() -> int:
             return 0
     known = Path(__file__).with_name(f"{name}.toml")
     check = [sys.executable, "-m", "kvassay.conformance.cli", "check", name]
-    return subprocess.run([*check, "--deviations", str(known), *options]).returncode
+    return subprocess.run([*check, "--deviations", str(known), *NARROWER.get(name, []), *options]).returncode
 
 
 if __name__ == "__main__":
