@@ -38,7 +38,8 @@ def main() -> int:
             return 0
     known = Path(__file__).with_name(f"{name}.toml")
     check = [sys.executable, "-m", "kvassay.conformance.cli", "check", name]
-    return subprocess.run([*check, "--deviations", str(known), *NARROWER.get(name, []), *options]).returncode
+    chosen = [*NARROWER.get(name, []), *options]
+    return subprocess.run([*check, "--deviations", str(known), *chosen]).returncode
 
 
 if __name__ == "__main__":
