@@ -39,6 +39,11 @@ class Deviation:
     issue: str = ""
     only: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
+    @property
+    def why(self) -> str:
+        """The reason, and the issue if there is one."""
+        return f"{self.reason} {self.issue}".strip()
+
     def is_about(self, entry: Entry) -> bool:
         """Whether the entry is one that this deviation speaks of, whatever its verdict."""
         return self.claim == entry.id and all(
@@ -67,10 +72,8 @@ class Agreement:
         unexpectedly undecided or failed, or nothing judged."""
         if self.stale or any(entry.verdict == "violates" for entry in self.unexpected):
             return 1
-        counts = report.counts
-        nothing_judged = not counts["conforms"] + counts["violates"] + counts["inconclusive"]
         missing = len(report.entries) != report.planned
-        return 3 if self.unexpected or nothing_judged or missing else 0
+        return 3 if self.unexpected or not report.judged or missing else 0
 
     @property
     def summary(self) -> dict[str, Any]:

@@ -93,16 +93,12 @@ def diagnose(
         for sizes in (False, True):
             part = [entry for entry in group if (entry.id == SIZES) == sizes]
             here = {entry.id for entry in part} & violated
-            suspects = [fault for fault in candidates if here & _hunters(fault)]
+            suspects = [fault for fault in candidates if here & set(fault.hunters)]
             if sizes:  # what spoils answers too must have been seen there
-                suspects = [fault for fault in suspects if _hunters(fault) <= violated]
+                suspects = [fault for fault in suspects if set(fault.hunters) <= violated]
             if here:
                 diagnoses.append(_diagnose(part, suspects, executor, advance))
     return diagnoses
-
-
-def _hunters(fault: Fault) -> set[str]:
-    return {claim.id for claim in CLAIMS if fault.id in claim.kills}
 
 
 def _diagnose(
@@ -144,8 +140,7 @@ def contrasting(entries: Sequence[Entry]) -> list[Cell]:
     """Up to three cells of one kind in which faults look most different."""
     claims: dict[Cell, set[str]] = defaultdict(set)
     for entry in entries:
-        cell = Cell(entry.kind, entry.sketch, entry.dim, entry.bits)
-        claims[cell] |= {entry.id} if entry.verdict == "violates" else set()
+        claims[_cell_of(entry)] |= {entry.id} if entry.verdict == "violates" else set()
     worst = min(claims, key=lambda cell: (-len(claims[cell]), cell.dim, cell.bits))
     contrasts = (
         [cell for cell in claims if cell.dim != worst.dim and cell.bits == worst.bits],
@@ -158,12 +153,15 @@ def contrasting(entries: Sequence[Entry]) -> list[Cell]:
     ]
 
 
+def _cell_of(entry: Entry) -> Cell:
+    return Cell(entry.kind, entry.sketch, entry.dim, entry.bits)
+
+
 def found(entries: Iterable[Entry], cell: Cell) -> Signature:
     """The signature in the evidence of a run."""
     signature = {}
     for entry in entries:
-        here = (entry.kind, entry.sketch, entry.dim, entry.bits)
-        if here == (cell.kind, cell.sketch, cell.dim, cell.bits) and entry.estimate is not None:
+        if _cell_of(entry) == cell and entry.estimate is not None:
             assert entry.interval is not None
             low, high = entry.interval
             # Intervals of a run hold at its alpha: some five standard errors to a side.

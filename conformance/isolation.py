@@ -134,10 +134,7 @@ class Child:
             self._read(deadline)
         if self._received:
             raise _NoReply(f"the backend wrote what nobody asked for: {_shown(self._received)}")
-        if arrays:
-            message["arrays"] = [{"dtype": a.dtype.name, "shape": a.shape} for a in arrays]
-        blobs = [a.astype(a.dtype.newbyteorder("<"), copy=False).tobytes() for a in arrays]
-        rest = memoryview(json.dumps(message).encode() + b"\n" + b"".join(blobs))
+        rest = memoryview(worker.packed(message, arrays))
         while rest:
             if not self._ready(self._in, selectors.EVENT_WRITE, deadline - time.monotonic()):
                 raise _TooLate
@@ -182,7 +179,7 @@ class Child:
             self._read(deadline)
         raw = self._received[:size]
         del self._received[:size]
-        return np.frombuffer(raw, np.dtype(dtype).newbyteorder("<")).reshape(shape).astype(dtype)
+        return np.asarray(worker.unpacked(raw, dtype, shape))
 
     def _read(self, deadline: float) -> None:
         if not self._ready(self._out, selectors.EVENT_READ, deadline - time.monotonic()):

@@ -73,8 +73,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if hasattr(getattr(item, "function", None), "catches"):  # a property
             for known in deviations(config):
                 if known.claim == property_name(item.name):
-                    reason = f"{known.reason} {known.issue}".strip()
-                    item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+                    item.add_marker(pytest.mark.xfail(reason=known.why, strict=True))
 
 
 def property_name(function: str) -> str:

@@ -95,6 +95,12 @@ class Report:
         return tally(self.planned, self.entries)
 
     @property
+    def judged(self) -> bool:
+        """Whether any claim could be judged at all."""
+        counts = self.counts
+        return bool(counts["conforms"] + counts["violates"] + counts["inconclusive"])
+
+    @property
     def exit_code(self) -> int:
         """0 all that applies conforms, 1 something violates, 3 something is undecided,
         failed or missing, or nothing was judged at all."""

@@ -83,10 +83,8 @@ def _agreement(agreement: Agreement) -> Iterator[Text]:
         issue = f" ({known.issue})" if known.issue else ""
         yield Text(f"known deviation, {number} entries: {name}: {known.reason}{issue}", style="dim")
     for entry in agreement.unexpected[:SHOWN]:
-        cell = f"{entry.kind} {entry.sketch}".strip() + f" d={entry.dim} b={entry.bits}"
-        yield Text(
-            f"NOT known: {entry.id}, {entry.part}, {cell}: {entry.verdict}", style="bold red"
-        )
+        text = f"NOT known: {entry.id}, {entry.part}, {_cell(entry)}: {entry.verdict}"
+        yield Text(text, style="bold red")
     if len(agreement.unexpected) > SHOWN:
         yield Text(f"... and {len(agreement.unexpected) - SHOWN} more", style="bold red")
     for stale in agreement.stale:
@@ -136,8 +134,7 @@ def _finding(claim: Claim, entries: Sequence[Entry]) -> Panel:
     for heading in ("where", "measured [interval]", "should be [band]", "seeds"):
         table.add_column(escape(heading), justify="right" if heading == "seeds" else "left")
     for entry in worst[:SHOWN]:
-        where = f"{entry.kind} {entry.sketch}".strip() + f" d={entry.dim} b={entry.bits}"
-        where += f", {entry.part}"
+        where = f"{_cell(entry)}, {entry.part}"
         style = STYLES[entry.verdict]
         table.add_row(
             escape(where), Text(_measured(entry), style=style), _band(entry), str(entry.n)
@@ -171,6 +168,10 @@ def _finding(claim: Claim, entries: Sequence[Entry]) -> Panel:
     )
 
 
+def _cell(entry: Entry) -> str:
+    return f"{entry.kind} {entry.sketch}".strip() + f" d={entry.dim} b={entry.bits}"
+
+
 def _measured(entry: Entry) -> str:
     assert entry.interval is not None
     assert entry.estimate is not None
@@ -202,7 +203,7 @@ def _sentence(report: Report, settings: Settings) -> Text:
         verdict, style = f"{name}: nothing violates, but not everything is decided", "yellow"
     else:
         verdict, style = f"{name} conforms to every claim that applies", "bold green"
-    if not counts["conforms"] + counts["violates"] + counts["inconclusive"]:
+    if not report.judged:
         verdict, style = f"{name}: nothing was judged", "bold yellow"
     parts = [
         f"{counts[key.replace(' ', '_')]} {key.replace('not applicable', 'n/a')}" for key in COUNTED

@@ -75,7 +75,7 @@ def test_claim(run: Run, number: int, claim: str, pytestconfig: pytest.Config) -
     if agreement.unexpected:
         pytest.fail("\n".join(map(_line, agreement.unexpected)), pytrace=False)
     if deviant:
-        pytest.xfail("; ".join({f"{d.reason} {d.issue}".strip() for _, d in agreement.expected}))
+        pytest.xfail("; ".join({known.why for _, known in agreement.expected}))
     if all(entry.verdict == "not applicable" for entry in entries):
         pytest.skip(f"not applicable: {entries[0].reason}")
 

@@ -16,6 +16,8 @@ import json
 import os
 import signal
 import types
+from collections.abc import Sequence
+from math import prod
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -134,19 +136,27 @@ def main() -> None:
 
 
 def _receive(requests: BinaryIO, about: dict[str, Any]) -> Any:
-    dtype = np.dtype(about["dtype"]).newbyteorder("<")
-    shape = tuple(about["shape"])
-    raw = requests.read(int(np.prod(shape)) * dtype.itemsize)
-    return np.frombuffer(bytearray(raw), dtype).reshape(shape).astype(about["dtype"], copy=False)
+    dtype, shape = about["dtype"], tuple(about["shape"])
+    return unpacked(requests.read(prod(shape) * np.dtype(dtype).itemsize), dtype, shape)
 
 
 def _reply(replies: BinaryIO, message: dict[str, Any], array: Any = None) -> None:
-    blob = b""
-    if array is not None:
-        message["arrays"] = [{"dtype": array.dtype.name, "shape": array.shape}]
-        blob = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-    replies.write(json.dumps(message).encode() + b"\n" + blob)
+    replies.write(packed(message, [] if array is None else [array]))
     replies.flush()
+
+
+def packed(message: dict[str, Any], arrays: Sequence[Any]) -> bytes:
+    """The bytes of a message and its arrays, for either side."""
+    if arrays:
+        about = [{"dtype": array.dtype.name, "shape": array.shape} for array in arrays]
+        message = {**message, "arrays": about}
+    blobs = [array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes() for array in arrays]
+    return json.dumps(message).encode() + b"\n" + b"".join(blobs)
+
+
+def unpacked(raw: bytes | bytearray, dtype: str, shape: tuple[int, ...]) -> Any:
+    """The array that an announcement and its bytes make, for either side; a copy."""
+    return np.frombuffer(raw, np.dtype(dtype).newbyteorder("<")).reshape(shape).astype(dtype)
 
 
 def die_with_parent() -> None:

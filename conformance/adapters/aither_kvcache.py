@@ -11,12 +11,12 @@ seed         the rotation (torch.Generator). No global generator.
 stored       the packed indices and a float32 norm.
 """
 
-from importlib.metadata import packages_distributions, version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kvassay.conformance.adapters.package import require_offered, version_alone
 from kvassay.conformance.protocol import Capabilities
 
 FloatArray = NDArray[np.floating[Any]]
@@ -58,16 +58,10 @@ class Backend:
     capabilities = Capabilities(kinds=("turboquant-mse",), sketches=())
 
     def __init__(self) -> None:
-        self.version = version(self.name)
-        owners = sorted(set(packages_distributions().get("turboquant", ())))
-        if owners != [self.name]:
-            raise ImportError(f"module turboquant must be {self.name}'s alone, but is of {owners}")
+        self.version = version_alone(self.name, "turboquant")
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        if kind not in self.capabilities.kinds:
-            raise NotImplementedError(f"aither-kvcache has no kind {kind}.")
-        if not 2 <= bits <= 4:
-            raise NotImplementedError(f"aither-kvcache has no {kind} at {bits} bits.")
+        require_offered(self, kind, bits, range(2, 5), options)
         if dim & (dim - 1):
             raise NotImplementedError(f"aither-kvcache needs a power of two, not d = {dim}.")
         return Codec(dim, bits, seed)

@@ -14,12 +14,12 @@ stored       four bytes an angle and four a radius (so 4 d), one a sign, a float
              matrices once. `compress` packs and leaves the radii out; `decompress` then fails.
 """
 
-from importlib.metadata import packages_distributions, version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kvassay.conformance.adapters.package import require_offered, version_alone
 from kvassay.conformance.protocol import Capabilities
 
 FloatArray = NDArray[np.floating[Any]]
@@ -57,20 +57,12 @@ class Backend:
     capabilities = Capabilities(kinds=("turboquant-mse", "turboquant-prod"), sketches=("gaussian",))
 
     def __init__(self) -> None:
-        self.version = version(self.name)
-        owners = sorted(set(packages_distributions().get("turboquant", ())))
-        if owners != [self.name]:
-            raise ImportError(f"module turboquant must be {self.name}'s alone, but is of {owners}")
+        self.version = version_alone(self.name, "turboquant")
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        if kind not in self.capabilities.kinds:
-            raise NotImplementedError(f"fastvq has no kind {kind}.")
-        if not 2 <= bits <= 4:
-            raise NotImplementedError(f"fastvq has no {kind} at {bits} bits.")
+        require_offered(self, kind, bits, range(2, 5), options)
         if dim not in (32, 64, 128):
             raise NotImplementedError(f"fastvq has no vectors of {dim} coordinates.")
-        if options.get("sketch", "gaussian") != "gaussian":
-            raise NotImplementedError(f"fastvq's sketch is not {options['sketch']}.")
         return Codec(dim, bits, seed, kind == "turboquant-prod")
 
 

@@ -18,12 +18,12 @@ stored       packed indices and a float16 norm; in prod also packed signs and a 
              norm.
 """
 
-from importlib.metadata import packages_distributions, version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kvassay.conformance.adapters.package import require_offered, version_alone
 from kvassay.conformance.protocol import Capabilities
 
 FloatArray = NDArray[np.floating[Any]]
@@ -79,18 +79,10 @@ class Backend:
     capabilities = Capabilities(kinds=("turboquant-mse", "turboquant-prod"), sketches=("gaussian",))
 
     def __init__(self) -> None:
-        self.version = version(self.name)
-        owners = sorted(set(packages_distributions().get("turboquant", ())))
-        if owners != [self.name]:
-            raise ImportError(f"module turboquant must be {self.name}'s alone, but is of {owners}")
+        self.version = version_alone(self.name, "turboquant")
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> MseCodec:
-        if kind not in self.capabilities.kinds:
-            raise NotImplementedError(f"ginkgoq-turboquant has no kind {kind}.")
-        if not (1 if kind == "turboquant-mse" else 2) <= bits <= 8:
-            raise NotImplementedError(f"ginkgoq-turboquant has no {kind} at {bits} bits.")
-        if options.get("sketch", "gaussian") != "gaussian":
-            raise NotImplementedError(f"ginkgoq-turboquant's sketch is not {options['sketch']}.")
+        require_offered(self, kind, bits, range(1 if kind == "turboquant-mse" else 2, 9), options)
         if kind == "turboquant-mse":
             return MseCodec(dim, bits, seed)
         return ProdCodec(dim, bits, seed, has_sketch=True)

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvassay.conformance.adapters.package import require_offered
 from kvassay.conformance.protocol import Capabilities
 
 FloatArray = NDArray[np.floating[Any]]
@@ -62,10 +63,7 @@ class Backend:
         self.version = version(self.name)
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        if kind not in self.capabilities.kinds:
-            raise NotImplementedError(f"hqq has no kind {kind}.")
-        if bits not in (1, 2, 3, 4, 5, 6, 8):
-            raise NotImplementedError(f"hqq has no {kind} at {bits} bits.")
+        require_offered(self, kind, bits, (1, 2, 3, 4, 5, 6, 8), options)
         if dim % GROUP:
             raise NotImplementedError(f"hqq's groups of {GROUP} would reach across vectors.")
         return Codec(bits)

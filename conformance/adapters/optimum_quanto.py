@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvassay.conformance.adapters.package import require_offered
 from kvassay.conformance.protocol import Capabilities
 
 FloatArray = NDArray[np.floating[Any]]
@@ -66,10 +67,7 @@ class Backend:
         self.version = version(self.name)
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        if kind not in self.capabilities.kinds:
-            raise NotImplementedError(f"optimum-quanto has no kind {kind}.")
-        if bits not in (2, 4):
-            raise NotImplementedError(f"optimum-quanto has no {kind} at {bits} bits.")
+        require_offered(self, kind, bits, (2, 4), options)
         return Codec(dim, bits)
 
 

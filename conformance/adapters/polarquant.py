@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvassay.conformance.adapters.package import require_offered
 from kvassay.conformance.protocol import Capabilities
 
 FloatArray = NDArray[np.floating[Any]]
@@ -61,10 +62,7 @@ class Backend:
         self.version = version(self.name)
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        if kind not in self.capabilities.kinds:
-            raise NotImplementedError(f"polarquant has no kind {kind}.")
-        if not 2 <= bits <= 4:
-            raise NotImplementedError(f"polarquant has no {kind} at {bits} bits.")
+        require_offered(self, kind, bits, range(2, 5), options)
         if dim & (dim - 1):
             raise NotImplementedError(f"polarquant has no d={dim}, only powers of two.")
         return Codec(dim, bits)

@@ -11,49 +11,17 @@ seed         the rotation, and plus 1 the sketch (torch.Generator). No global ge
 stored       one byte an index and, in `TinyQuantizerIP`, one a sign, whatever b is; a float32 norm
              and, in `TinyQuantizerIP`, a float32 residual norm.
 
-Its KV cache uses another scheme, `affine.AffineBlockQuantizer`: a grid between the least and the
-largest value of a block, without rotation or table. That is none of our kinds, and not here.
+The calls are those of turboquant, whose adapter's codec serves here too. Its KV cache uses another
+scheme, `affine.AffineBlockQuantizer`: a grid between the least and the largest value of a block,
+without rotation or table. That is none of our kinds, and not here.
 """
 
 from importlib.metadata import version
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from kvassay.conformance.adapters.package import require_offered
+from kvassay.conformance.adapters.turboquant import Codec
 from kvassay.conformance.protocol import Capabilities
-
-FloatArray = NDArray[np.floating[Any]]
-Code = tuple[Any, ...]  # tensors
-
-
-class Codec:
-    def __init__(self, kind: str, dim: int, bits: int, seed: int) -> None:
-        import torch
-        from tiny_turboquant import quantizer
-
-        with_sketch = kind == "turboquant-prod"
-        quantizer_class = quantizer.TinyQuantizerIP if with_sketch else quantizer.TinyQuantizer
-        self._tensor: Any = torch.from_numpy
-        self._quantizer: Any = quantizer_class(dim, bits, device="cpu", seed=seed)
-
-    def encode(self, x: FloatArray) -> Code:
-        return tuple(self._quantizer.quantize(self._tensor(np.ascontiguousarray(x))))
-
-    def decode(self, code: Code) -> FloatArray:
-        return np.asarray(self._quantizer.dequantize(*code))
-
-    def nbytes(self, code: Code) -> int:
-        return sum(part.nbytes for part in code)
-
-    def rotate(self, x: FloatArray) -> FloatArray:
-        return np.asarray(x @ self._quantizer.rotation_t.numpy())
-
-    def unrotate(self, y: FloatArray) -> FloatArray:
-        return np.asarray(y @ self._quantizer.rotation.numpy())
-
-    def codebook(self) -> FloatArray:
-        return np.asarray(self._quantizer.codebook)
 
 
 class Backend:
@@ -64,13 +32,12 @@ class Backend:
         self.version = version(self.name)
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        if kind not in self.capabilities.kinds:
-            raise NotImplementedError(f"tiny-turboquant has no kind {kind}.")
-        if not 1 <= bits <= 8:
-            raise NotImplementedError(f"tiny-turboquant has no {kind} at {bits} bits.")
-        if options.get("sketch", "gaussian") != "gaussian":
-            raise NotImplementedError(f"tiny-turboquant's sketch is not {options['sketch']}.")
-        return Codec(kind, dim, bits, seed)
+        require_offered(self, kind, bits, range(1, 9), options)
+        from tiny_turboquant import quantizer
+
+        with_sketch = kind == "turboquant-prod"
+        quantizer_class = quantizer.TinyQuantizerIP if with_sketch else quantizer.TinyQuantizer
+        return Codec(quantizer_class(dim, bits, device="cpu", seed=seed))
 
 
 def backend() -> Backend:

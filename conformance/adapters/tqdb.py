@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvassay.conformance.adapters.package import require_offered
 from kvassay.conformance.protocol import Capabilities
 
 FloatArray = NDArray[np.floating[Any]]
@@ -72,10 +73,7 @@ class Backend:
         self.version = version(self.name)
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        if kind not in self.capabilities.kinds:
-            raise NotImplementedError(f"tqdb has no kind {kind}.")
-        if bits < 2:
-            raise NotImplementedError(f"tqdb has no {kind} at {bits} bits.")
+        require_offered(self, kind, bits, range(2, 9), options)
         if kind == "turboquant-mse":
             return Codec(dim, bits, seed, fast_mode=True)
         return Codec(dim, bits, seed, fast_mode=False, quantizer_type=QUANTIZERS[options["sketch"]])

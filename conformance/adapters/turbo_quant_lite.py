@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvassay.conformance.adapters.package import require_offered
 from kvassay.conformance.protocol import Capabilities
 
 FloatArray = NDArray[np.floating[Any]]
@@ -70,10 +71,7 @@ class Backend:
         self.version = version(self.name)
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        if kind not in self.capabilities.kinds:
-            raise NotImplementedError(f"turbo-quant-lite has no kind {kind}.")
-        if not 1 <= bits <= 4:
-            raise NotImplementedError(f"turbo-quant-lite has no {kind} at {bits} bits.")
+        require_offered(self, kind, bits, range(1, 5), options)
         return Codec(dim, bits, seed)
 
 

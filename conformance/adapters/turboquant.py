@@ -13,12 +13,12 @@ stored       one byte an index and, in `TurboQuantIP`, one a sign, whatever b is
              and, in `TurboQuantIP`, a float32 residual norm.
 """
 
-from importlib.metadata import packages_distributions, version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kvassay.conformance.adapters.package import require_offered, version_alone
 from kvassay.conformance.protocol import Capabilities
 
 FloatArray = NDArray[np.floating[Any]]
@@ -26,14 +26,11 @@ Code = tuple[Any, ...]  # tensors
 
 
 class Codec:
-    def __init__(self, kind: str, dim: int, bits: int, seed: int) -> None:
+    def __init__(self, quantizer: Any) -> None:
         import torch
-        import turboquant
 
-        with_sketch = kind == "turboquant-prod"
-        quantizer_class = turboquant.TurboQuantIP if with_sketch else turboquant.TurboQuantMSE
         self._tensor: Any = torch.from_numpy
-        self._quantizer: Any = quantizer_class(dim, bits, device="cpu", seed=seed)
+        self._quantizer = quantizer
 
     def encode(self, x: FloatArray) -> Code:
         return tuple(self._quantizer.quantize(self._tensor(np.ascontiguousarray(x))))
@@ -59,19 +56,15 @@ class Backend:
     capabilities = Capabilities(kinds=("turboquant-mse", "turboquant-prod"), sketches=("gaussian",))
 
     def __init__(self) -> None:
-        self.version = version(self.name)
-        owners = sorted(set(packages_distributions().get("turboquant", ())))
-        if owners != [self.name]:
-            raise ImportError(f"module turboquant must be {self.name}'s alone, but is of {owners}")
+        self.version = version_alone(self.name, "turboquant")
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        if kind not in self.capabilities.kinds:
-            raise NotImplementedError(f"turboquant has no kind {kind}.")
-        if not 1 <= bits <= 4:
-            raise NotImplementedError(f"turboquant has no {kind} at {bits} bits.")
-        if options.get("sketch", "gaussian") != "gaussian":
-            raise NotImplementedError(f"turboquant's sketch is not {options['sketch']}.")
-        return Codec(kind, dim, bits, seed)
+        require_offered(self, kind, bits, range(1, 5), options)
+        import turboquant
+
+        with_sketch = kind == "turboquant-prod"
+        quantizer_class = turboquant.TurboQuantIP if with_sketch else turboquant.TurboQuantMSE
+        return Codec(quantizer_class(dim, bits, device="cpu", seed=seed))
 
 
 def backend() -> Backend:

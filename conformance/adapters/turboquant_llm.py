@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvassay.conformance.adapters.package import require_offered
 from kvassay.conformance.protocol import Capabilities
 
 FloatArray = NDArray[np.floating[Any]]
@@ -57,8 +58,7 @@ class Backend:
         self.version = version(self.name)
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        if kind not in self.capabilities.kinds:
-            raise NotImplementedError(f"turboquant-llm has no kind {kind}.")
+        require_offered(self, kind, bits, range(1, 9), options)
         return Codec(dim, bits, seed)
 
 

@@ -15,12 +15,12 @@ stored       one byte an index and, in prod, one a sign, whatever b is; a float6
              too, where they have b-1) and leaves the signs a byte each.
 """
 
-from importlib.metadata import packages_distributions, version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kvassay.conformance.adapters.package import require_offered, version_alone
 from kvassay.conformance.protocol import Capabilities
 
 FloatArray = NDArray[np.floating[Any]]
@@ -67,18 +67,10 @@ class Backend:
     )
 
     def __init__(self) -> None:
-        self.version = version(self.name)
-        owners = sorted(set(packages_distributions().get("turboquant", ())))
-        if owners != [self.name]:
-            raise ImportError(f"module turboquant must be {self.name}'s alone, but is of {owners}")
+        self.version = version_alone(self.name, "turboquant")
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> MseCodec:
-        if kind not in self.capabilities.kinds:
-            raise NotImplementedError(f"turboquant-py has no kind {kind}.")
-        if not (1 if kind == "turboquant-mse" else 2) <= bits <= 4:
-            raise NotImplementedError(f"turboquant-py has no {kind} at {bits} bits.")
-        if options.get("sketch", "orthogonal") != "orthogonal":
-            raise NotImplementedError(f"turboquant-py's sketch is not {options['sketch']}.")
+        require_offered(self, kind, bits, range(1 if kind == "turboquant-mse" else 2, 5), options)
         if kind == "turboquant-mse":
             return MseCodec(dim, bits, seed, "mse")
         return ProdCodec(dim, bits, seed, "inner_product")

@@ -16,7 +16,6 @@ stored       an int32 an index, a float32 a sign, whatever b is, and a float64 |
 
 from contextlib import redirect_stdout
 from functools import cache
-from importlib.metadata import packages_distributions, version
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvassay.conformance.adapters.package import require_offered, version_alone
 from kvassay.conformance.protocol import Capabilities
 
 FloatArray = NDArray[np.floating[Any]]
@@ -84,18 +84,10 @@ class Backend:
     capabilities = Capabilities(kinds=("turboquant-prod",), sketches=("orthogonal",))
 
     def __init__(self) -> None:
-        self.version = version(self.name)
-        owners = sorted(set(packages_distributions().get("turboquant", ())))
-        if owners != [self.name]:
-            raise ImportError(f"module turboquant must be {self.name}'s alone, but is of {owners}")
+        self.version = version_alone(self.name, "turboquant")
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        if kind not in self.capabilities.kinds:
-            raise NotImplementedError(f"turboquant-pytorch has no kind {kind}.")
-        if bits not in (2, 3, 5):
-            raise NotImplementedError(f"turboquant-pytorch has no {kind} at {bits} bits.")
-        if options.get("sketch", "orthogonal") != "orthogonal":
-            raise NotImplementedError(f"turboquant-pytorch's sketch is not {options['sketch']}.")
+        require_offered(self, kind, bits, (2, 3, 5), options)
         return Codec(dim, bits, seed)
 
 

@@ -17,12 +17,12 @@ stored       one array of bytes: four bits a coordinate up to b = 4, eight above
              norm, residual norm and root mean square.
 """
 
-from importlib.metadata import packages_distributions, version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kvassay.conformance.adapters.package import require_offered, version_alone
 from kvassay.conformance.protocol import Capabilities
 
 FloatArray = NDArray[np.floating[Any]]
@@ -55,18 +55,10 @@ class Backend:
     capabilities = Capabilities(kinds=("turboquant-prod",), sketches=("orthogonal",))
 
     def __init__(self) -> None:
-        self.version = version(self.name)
-        owners = sorted(set(packages_distributions().get("turboquant", ())))
-        if owners != [self.name]:
-            raise ImportError(f"module turboquant must be {self.name}'s alone, but is of {owners}")
+        self.version = version_alone(self.name, "turboquant")
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        if kind not in self.capabilities.kinds:
-            raise NotImplementedError(f"turboquant-space has no kind {kind}.")
-        if not 2 <= bits <= 9:
-            raise NotImplementedError(f"turboquant-space has no {kind} at {bits} bits.")
-        if options.get("sketch", "orthogonal") != "orthogonal":
-            raise NotImplementedError(f"turboquant-space's sketch is not {options['sketch']}.")
+        require_offered(self, kind, bits, range(2, 10), options)
         return Codec(dim, bits, seed)
 
 

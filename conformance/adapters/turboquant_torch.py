@@ -14,12 +14,12 @@ stored       eight bytes an index (int64) of every padded coordinate and, in pro
              whatever b is; a float32 norm and, in prod, a float32 residual norm.
 """
 
-from importlib.metadata import packages_distributions, version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kvassay.conformance.adapters.package import require_offered, version_alone
 from kvassay.conformance.protocol import Capabilities
 
 FloatArray = NDArray[np.floating[Any]]
@@ -78,19 +78,11 @@ class Backend:
     capabilities = Capabilities(kinds=("turboquant-mse", "turboquant-prod"), sketches=("gaussian",))
 
     def __init__(self) -> None:
-        self.version = version(self.name)
-        owners = sorted(set(packages_distributions().get("turboquant", ())))
-        if owners != [self.name]:
-            raise ImportError(f"module turboquant must be {self.name}'s alone, but is of {owners}")
+        self.version = version_alone(self.name, "turboquant")
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> MseCodec:
-        if kind not in self.capabilities.kinds:
-            raise NotImplementedError(f"turboquant-torch has no kind {kind}.")
-        scalar_bits = bits - (kind == "turboquant-prod")
-        if not 1 <= scalar_bits <= 4:
-            raise NotImplementedError(f"turboquant-torch has no {kind} at {bits} bits.")
-        if options.get("sketch", "gaussian") != "gaussian":
-            raise NotImplementedError(f"turboquant-torch's sketch is not {options['sketch']}.")
+        has_sketch = kind == "turboquant-prod"
+        require_offered(self, kind, bits, range(1 + has_sketch, 5 + has_sketch), options)
         return (MseCodec if kind == "turboquant-mse" else ProdCodec)(dim, bits, seed)
 
 

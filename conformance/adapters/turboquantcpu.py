@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvassay.conformance.adapters.package import require_offered
 from kvassay.conformance.protocol import Capabilities
 
 FloatArray = NDArray[np.floating[Any]]
@@ -72,10 +73,7 @@ class Backend:
         self.version = version(self.name)
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        if kind not in self.capabilities.kinds:
-            raise NotImplementedError(f"turboquantcpu has no kind {kind}.")
-        if options.get("sketch", "orthogonal") != "orthogonal":
-            raise NotImplementedError(f"turboquantcpu's sketch is not {options['sketch']}.")
+        require_offered(self, kind, bits, range(1, 9), options)
         if kind == "turboquant-mse":
             return Codec(dim, bits, seed, "mse")
         return Codec(dim, bits, seed, "prod" if bits > 1 else "qjl")

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvassay.conformance.adapters.package import require_offered
 from kvassay.conformance.protocol import Capabilities
 
 FloatArray = NDArray[np.floating[Any]]
@@ -96,12 +97,7 @@ class Backend:
         self.version = version(self.name)
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> MseCodec:
-        if kind not in self.capabilities.kinds:
-            raise NotImplementedError(f"turboquantdc has no kind {kind}.")
-        if not 1 <= bits <= 8:
-            raise NotImplementedError(f"turboquantdc has no {kind} at {bits} bits.")
-        if options.get("sketch", "gaussian") != "gaussian":
-            raise NotImplementedError(f"turboquantdc's sketch is not {options['sketch']}.")
+        require_offered(self, kind, bits, range(1, 9), options)
         return (MseCodec if kind == "turboquant-mse" else ProdCodec)(dim, bits, seed)
 
 
