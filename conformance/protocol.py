@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 KINDS = ("scalar", "turboquant-mse", "turboquant-prod")
+STUDIED = ("scalar-prod", "spectral")  # `reproduce` uses them, `check` has no claims on them
 SKETCHES = ("gaussian", "orthogonal")
 
 
@@ -23,8 +24,9 @@ SKETCHES = ("gaussian", "orthogonal")
 class Capabilities:
     """What a backend says it can do. ValueError for a kind or sketch that nobody knows.
 
-    `kinds` among "scalar", "turboquant-mse", "turboquant-prod"; `sketches` among "gaussian",
-    "orthogonal", as many as its "turboquant-prod" offers. If `decode_includes_sketch` is
+    `kinds` among "scalar", "turboquant-mse", "turboquant-prod", "scalar-prod" (a sketch, but
+    no rotation) and "spectral"; `sketches` among "gaussian", "orthogonal", as many as its
+    "turboquant-prod" offers. If `decode_includes_sketch` is
     False, decode gives the scalar part alone and `inner_products` carries the sketch.
     """
 
@@ -34,7 +36,7 @@ class Capabilities:
 
     def __post_init__(self) -> None:
         for name, values, known in (
-            ("kinds", self.kinds, KINDS),
+            ("kinds", self.kinds, KINDS + STUDIED),
             ("sketches", self.sketches, SKETCHES),
         ):
             if unknown := [value for value in values if value not in known]:
@@ -84,7 +86,11 @@ class Backend(Protocol):
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
         """A codec; `bits` counts the payload bits per coordinate, the sketch bit included.
 
-        `options` is sketch="gaussian" or "orthogonal" for "turboquant-prod", else empty.
+        `options` is sketch="gaussian" or "orthogonal" for "turboquant-prod" and "scalar-prod";
+        for "spectral" it is calibration=x, tokens (N, d) to calibrate on,
+        allocation="uniform" or "water-filling", sketch="" or a sketch on the semantic part,
+        and effective_dim=None or the number of semantic directions; such a codec's
+        `semantic_dim` is that number. Else it is empty.
         A combination that the implementation does not offer raises NotImplementedError with
         the reason, and its claims become "not applicable".
         """

@@ -14,7 +14,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from math import isfinite
 from multiprocessing import active_children, get_context
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -30,7 +30,7 @@ from kvassay.conformance.experiments import (
     Effort,
     Trial,
 )
-from kvassay.conformance.protocol import Backend
+from kvassay.conformance.protocol import KINDS, Backend
 from kvassay.conformance.record import Entry, tally
 from kvassay.conformance.statistics import Band, Interval
 
@@ -38,6 +38,7 @@ DIMS = (64, 80, 128, 576)
 BITS = (1, 2, 3, 4, 5, 6)
 SMALLEST_DIM = 16  # below, two seeds may well share their signs, and limits are far off
 ALPHA = 1e-3  # false alarms a run
+T, R = TypeVar("T"), TypeVar("R")
 SPLIT = 3000  # entries that share it, so that a part of a run repeats the same intervals
 
 
@@ -138,9 +139,9 @@ def check(
     loaded = discovery.load(backend) if isinstance(backend, str) else backend
     tasks = plan(backend, loaded, settings)
     if executor is not None:
-        results = _submit(executor, tasks, window=64)
+        results = submitted(executor, run_cell, tasks, window=64)
     elif workers is not None:
-        results = _in_processes(tasks, workers)
+        results = in_processes(run_cell, tasks, workers, failed)
     else:
         results = map(run_cell, tasks)
     entries = []
@@ -177,6 +178,7 @@ def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task
     cells = [
         Cell(kind, sketch, dim, bits, not sketch or capabilities.decode_includes_sketch)
         for kind in dict.fromkeys(settings.kinds or capabilities.kinds)
+        if kind in KINDS
         for sketch in (
             dict.fromkeys(settings.sketches or capabilities.sketches)
             if kind == "turboquant-prod"
@@ -357,29 +359,36 @@ def _ends(span: Band | Interval) -> tuple[float | None, float | None]:
     return (low if isfinite(low) else None, high if isfinite(high) else None)
 
 
-def _submit(executor: Executor, tasks: Sequence[Task], window: int) -> Iterator[list[Entry]]:
+def submitted(
+    executor: Executor, function: Callable[[T], R], tasks: Sequence[T], window: int
+) -> Iterator[R]:
     """Results in the order of the tasks, with at most `window` tasks in flight."""
-    flying: deque[Future[list[Entry]]] = deque()
+    flying: deque[Future[R]] = deque()
     for task in tasks:
-        flying.append(executor.submit(run_cell, task))
+        flying.append(executor.submit(function, task))
         if len(flying) >= window:
             yield flying.popleft().result()
     while flying:
         yield flying.popleft().result()
 
 
-def _in_processes(tasks: Sequence[Task], workers: int) -> Iterator[list[Entry]]:
-    """The same in processes of our own. Where one dies, the cells that were not done run
-    again one by one, so that only the one that kills its process is an error."""
+def in_processes(
+    function: Callable[[T], R],
+    tasks: Sequence[T],
+    workers: int,
+    failed: Callable[[T, str], R],
+) -> Iterator[R]:
+    """The same in processes of our own. Where one dies, the tasks that were not done run
+    again one by one, so that only the one that kills its process has failed."""
     done = 0
     with process_pool(workers) as pool:
         try:
-            for result in _submit(pool, tasks, window=4 * workers):
+            for result in submitted(pool, function, tasks, window=4 * workers):
                 yield result
                 done += 1
         except BrokenExecutor:
             pass
-        except KeyboardInterrupt:  # cells in flight may take long, or hang
+        except (KeyboardInterrupt, GeneratorExit):  # tasks in flight may take long, or hang
             pool.shutdown(wait=False, cancel_futures=True)
             for child in active_children():
                 child.kill()
@@ -387,7 +396,7 @@ def _in_processes(tasks: Sequence[Task], workers: int) -> Iterator[list[Entry]]:
     for task in tasks[done:]:
         with process_pool(1) as pool:
             try:
-                yield pool.submit(run_cell, task).result()
+                yield pool.submit(function, task).result()
             except BrokenExecutor:
                 yield failed(task, "the backend ended the process it ran in (a crash)")
 

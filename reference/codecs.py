@@ -113,9 +113,16 @@ class Scalar:
 class TurboQuantMSE(Scalar):
     """Random rotation, then Lloyd-Max (TurboQuant, algorithm 1). Slope 1 - D_b(d)."""
 
-    def __init__(self, dim: int, bits: int, seed: int, rotation: str = "hadamard") -> None:
+    def __init__(
+        self,
+        dim: int,
+        bits: int,
+        seed: int,
+        rotation: str = "hadamard",
+        generator: str = "PCG64",
+    ) -> None:
         super().__init__(dim, bits)
-        self._rotation = hadamard.rotation(rotation, dim, _stream(seed, 0))
+        self._rotation = hadamard.rotation(rotation, dim, _stream(seed, 0, generator))
 
     def rotate(self, x: Array) -> Array:
         """Rows of `x` (N, d) in the rotated coordinates."""
@@ -146,11 +153,13 @@ class TurboQuantProd(TurboQuantMSE):
         rotation: str = "hadamard",
         sketch: str = "gaussian",
         rows: int | None = None,
+        generator: str = "PCG64",
     ) -> None:
         require_integer("bits", bits, 1, MAX_BITS)
-        super().__init__(dim, max(bits - 1, 1), seed, rotation)
+        super().__init__(dim, max(bits - 1, 1), seed, rotation, generator)
         self.bits = bits
-        self._sketch = qjl.sketch(sketch, dim, dim if rows is None else rows, _stream(seed, 1))
+        rows = dim if rows is None else rows
+        self._sketch = qjl.sketch(sketch, dim, rows, _stream(seed, 1, generator))
 
     def codebook(self) -> Array:
         """Levels of the scalar part; the single level 0 when it has no bits."""
@@ -188,12 +197,15 @@ def codec(
     rotation: str = "hadamard",
     sketch: str = "gaussian",
     rows: int | None = None,
+    generator: str = "PCG64",
 ) -> Codec:
     """The codec of `kind` for vectors of dimension `dim` >= 2 at `bits` in 1..8.
 
     `seed` >= 0 fixes the rotation and the sketch: the same arguments give the same bytes.
-    If `rotation` is "haar", a dense random rotation replaces the randomized Hadamard one.
-    `sketch` and `rows` concern "turboquant-prod" alone. ValueError for anything else.
+    If `rotation` is "haar", a dense random rotation replaces the randomized Hadamard one;
+    if "none", nothing is rotated. `sketch` and `rows` concern "turboquant-prod" alone. If
+    `generator` is "MT19937", an unrelated generator draws signs and sketch (paper B, section
+    2). ValueError for anything else.
 
     >>> x = np.random.default_rng(0).standard_normal((1000, 128))
     >>> mse = codec("turboquant-mse", 128, 4, seed=1)
@@ -206,8 +218,8 @@ def codec(
     if kind == "scalar":
         return Scalar(dim, bits)
     if kind == "turboquant-mse":
-        return TurboQuantMSE(dim, bits, seed, rotation)
-    return TurboQuantProd(dim, bits, seed, rotation, sketch, rows)
+        return TurboQuantMSE(dim, bits, seed, rotation, generator)
+    return TurboQuantProd(dim, bits, seed, rotation, sketch, rows, generator)
 
 
 def normalize(x: Array) -> tuple[Array, Array]:
@@ -242,5 +254,7 @@ def _consistent(code: Code) -> Code:
     return code
 
 
-def _stream(seed: int, purpose: int) -> np.random.Generator:
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(purpose,))))
+def _stream(seed: int, purpose: int, generator: str = "PCG64") -> np.random.Generator:
+    made = {"PCG64": np.random.PCG64, "MT19937": np.random.MT19937}
+    require_choice("generator", generator, tuple(made))
+    return np.random.Generator(made[generator](np.random.SeedSequence(seed, spawn_key=(purpose,))))

@@ -109,13 +109,30 @@ class Haar:
         return rows_times(y, self.matrix)
 
 
-Rotation = RandomizedHadamard | Haar
-ROTATIONS = ("hadamard", "haar")
+class Unrotated:
+    """The coordinates as they are: what a rotation is compared with (paper B, ablation)."""
+
+    def __init__(self, dim: int) -> None:
+        self.dim = require_integer("dim", dim, 1)
+
+    def forward(self, x: Array) -> Array:
+        """The same rows, shape (N, d)."""
+        return x
+
+    def inverse(self, y: Array) -> Array:
+        """The same rows, shape (N, d)."""
+        return y
+
+
+Rotation = RandomizedHadamard | Haar | Unrotated
+ROTATIONS = ("hadamard", "haar", "none")
 
 
 def rotation(name: str, dim: int, rng: np.random.Generator) -> Rotation:
-    """The rotation called `name`, "hadamard" or "haar"."""
+    """The rotation called `name`: "hadamard", "haar" or "none"."""
     require_choice("rotation", name, ROTATIONS)
+    if name == "none":
+        return Unrotated(dim)
     return RandomizedHadamard(dim, rng) if name == "hadamard" else Haar(dim, rng)
 
 

@@ -285,3 +285,115 @@ def variance_scatter(dim: int, sketch: str, queries: int, count: int) -> float:
     if sketch == "gaussian":
         variance += 2 / (dim * queries) + 2 / dim**2
     return float(np.sqrt(variance))
+
+
+def jensen_inflation(variance: float) -> float:
+    """E exp(e) for a Gaussian error e of mean 0 and the given variance: exp(variance / 2).
+
+    The score error of a rotated codec is nearly Gaussian: excess kurtosis -6/(d+2) from the
+    angle between query and error, and what the errors' lengths vary. (Paper A, section 1;
+    paper B, section 2.)
+
+    >>> round(jensen_inflation(0.49), 4)
+    1.2776
+    """
+    return float(np.exp(variance / 2))
+
+
+def mse_direction_error(dim: int, bits: int) -> float:
+    """About the mean angle between x and its reconstruction without a sketch, over pi.
+
+    E<x_hat, x> = E|x_hat|^2 = (1 - D)|x|^2, so the cosine is sqrt(1 - D) and the angle
+    asin(sqrt(D)). The D of single vectors varies with a squared coefficient of variation of
+    `error_kurtosis` / d, of which an eighth comes off the mean of its root. (Paper A, results,
+    reports 0.027 at 4 bits.)
+
+    >>> round(mse_direction_error(128, 4), 4)
+    0.0305
+    """
+    root = np.sqrt(lloyd_max_distortion(dim, bits))
+    return float(np.arcsin(root) / np.pi * (1 - error_kurtosis(dim, bits) / dim / 8))
+
+
+def prod_direction_error(dim: int, bits: int, sketch: str) -> float:
+    """The same with a sketch, about atan(sqrt(D_{b-1} `sketch_noise`)) / pi.
+
+    The reconstruction is x plus an error that is nearly across it, whose energy varies as
+    that of the residual does. (Paper A, section 4.)
+
+    >>> round(prod_direction_error(128, 4, "orthogonal"), 4)
+    0.0435
+    """
+    angle = np.arctan(np.sqrt(prod_distortion(dim, bits, sketch))) / np.pi
+    return float(angle * (1 - error_kurtosis(dim, bits - 1) / dim / 8))
+
+
+def score_error(
+    dim: int, bits: int, kind: str, cosine: Array, sketch: str = "gaussian"
+) -> tuple[Array, Array]:
+    """Mean and variance of (estimate - <q, x>) / (|q| |x|) at the given cosines of q and x.
+
+    With a sketch the estimate is unbiased and the variance is that of QJL on a residual of
+    energy D_{b-1}, whose cosine with x is the root of that (`sketch_variance`).
+
+    Without one, the error f(u) = c(u) - u of the rotated coordinates u has <u, f> of mean -D:
+    the slope is 1 - D. Its variance, V = d Var(u f) less what the sphere holds fixed, is larger
+    than a coordinate's share, since levels are sparse where u is large; across x remains
+    (D - D^2 - V)/(d - 1). A query along its key so meets more noise, and the bias. (From
+    TurboQuant, section 3; exact up to 1/d.)
+
+    >>> mean, variance = score_error(128, 4, "turboquant-mse", np.array([0.0, 1.0]))
+    >>> (128 * variance / lloyd_max_distortion(128, 4)).round(2).tolist()
+    [0.98, 2.65]
+    """
+    cosine = np.asarray(cosine, dtype=np.float64)
+    if kind == "turboquant-prod":
+        residual = lloyd_max_distortion(dim, bits - 1)
+        along = sketch_variance(dim, float(np.sqrt(residual)), sketch)
+        across = sketch_variance(dim, 0.0, sketch)
+        variance = residual * (across + cosine**2 * (along - across))
+        return np.zeros_like(cosine), variance
+    distortion = lloyd_max_distortion(dim, bits)
+    along = _along_variance(dim, bits)
+    across = (distortion - distortion**2 - along) / (dim - 1)
+    return -distortion * cosine, cosine**2 * along + (1 - cosine**2) * across
+
+
+@cache
+def _along_variance(dim: int, bits: int) -> float:
+    """Var <u, c(u) - u> for u uniform on the sphere: d Var(u f), less its regression on u^2,
+    whose sum is fixed."""
+    book = codebook(dim, bits)
+    angle = np.linspace(0, np.arcsin(min(1.0, 12 / np.sqrt(dim))), 2**16)
+    u, weight = np.sin(angle), np.cos(angle) ** (dim - 2)
+    product = u * (book.levels[book.quantize(u)] - u)
+    squares = np.stack([product, u**2])
+    centred = squares - np.average(squares, axis=1, weights=weight)[:, None]
+    (own, shared), (_, fixed) = np.average(centred[:, None] * centred, axis=2, weights=weight)
+    return float(dim * (own - shared**2 / fixed))
+
+
+def largest_squared_norm(dim: int, count: int) -> float:
+    """E max |q|^2 / d over `count` standard normal queries of dimension `dim`.
+
+    The largest of independent chi^2_d / d: the integral of 1 - F(t)^count over t >= 0.
+
+    >>> round(largest_squared_norm(128, 256), 3)
+    1.391
+    """
+    t = np.linspace(0, 1 + 20 / np.sqrt(dim) + 100 / dim, 2**16)
+    beyond = 1 - special.gammainc(dim / 2, t * dim / 2) ** count
+    return float(np.sum(beyond[:-1] + beyond[1:]) / 2 * t[1])
+
+
+def calibrated_dim(rank: int, tokens: int) -> float:
+    """Participation ratio of the second moments of N unit tokens, uniform in r dimensions:
+    r N / (N + r - 1).
+
+    tr S = 1 and E tr S^2 = 1/N + (1 - 1/N)/r, since E<u, w>^2 = 1/r for two of them; this is
+    the inverse. It is N where N is small and r only where it is large. (Paper B, section 3.)
+
+    >>> [round(calibrated_dim(128, tokens), 1) for tokens in (16, 64, 256, 1024)]
+    [14.3, 42.9, 85.6, 113.9]
+    """
+    return rank * tokens / (tokens + rank - 1)

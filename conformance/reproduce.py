@@ -1,0 +1,608 @@
+"""Reproducing the papers: one run that decides every claim of both.
+
+The claims about a single codec are decided as `check` does, those about attention, regimes
+and SpectralQuant by studies. A run is a list of tasks, the cells of the former and the trials
+of the latter, each with randomness of its own. Their lines are appended to the record in the
+order of the plan, whatever ran them, so a run that was stopped goes on from its record and
+ends in the same bytes.
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from itertools import islice
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from kvassay.conformance import catalogue, discovery, papers, record, runner, studies, tensors
+from kvassay.conformance.claims import EFFORTS, Claim
+from kvassay.conformance.experiments import BackendFault, Effort
+from kvassay.conformance.papers import PaperClaim, Quantity, Question
+from kvassay.conformance.protocol import Backend
+from kvassay.conformance.record import Entry
+from kvassay.conformance.statistics import Band, compare
+
+Line = dict[str, Any]
+
+DIMS = (64, 128)  # of the claims about a single codec
+BITS = (1, 2, 3, 4, 5, 6)
+ALPHA = 1e-3  # false alarms a run, over all judged quantities
+SPLIT = 500  # quantities that share it
+REPORTED_ALPHA = 0.05  # of each interval that nothing can fail
+JUDGED = ("theorem", "derived")
+
+CODEC_CLAIMS = tuple(claim for claim in catalogue.CLAIMS if claim.source != "interface")
+ALL: dict[str, Claim | PaperClaim] = {claim.id: claim for claim in (*CODEC_CLAIMS, *papers.CLAIMS)}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run does. Empty `papers` ("A", "B") or `claims` mean all. If `tensors` names a
+    file, it takes the place of the tensors that ship with kvassay."""
+
+    papers: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
+    effort: Effort = "standard"
+    seed: int = 0
+    tensors: str = ""
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.claims if name not in ALL]:
+            raise ValueError(
+                f"no claim of a paper is called {unknown[0]!r}; `kvassay claims` lists them"
+            )
+        if unknown := [name for name in self.papers if name not in ("A", "B")]:
+            raise ValueError(f"paper must be A or B, got {unknown[0]!r}")
+        if self.effort not in EFFORTS:
+            raise ValueError(f"effort must be one of {', '.join(EFFORTS)}, got {self.effort!r}")
+        if self.seed < 0:
+            raise ValueError(f"seed must be at least 0, got {self.seed}")
+        if not self.chosen:
+            raise ValueError(
+                f"paper {' or '.join(self.papers)} does not make the claim {', '.join(self.claims)}"
+            )
+
+    @property
+    def chosen(self) -> tuple[Claim | PaperClaim, ...]:
+        """The claims to decide, in the order of the papers."""
+        return tuple(
+            claim
+            for claim in ALL.values()
+            if (not self.claims or claim.id in self.claims)
+            and (
+                not self.papers or any(f"paper {letter}" in claim.source for letter in self.papers)
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found for one quantity of a question.
+
+    `verdict` is "conforms", "violates" or "inconclusive" where a backend can fail it,
+    "agrees", "differs" or "undecided" where it cannot, else "not applicable" or "error" with a
+    `reason`. `interval` holds the true value with probability 1 - `alpha`, from `n` trials;
+    `band` is what the claim says; `predicted` is theory's figure, `paper` the paper's.
+    """
+
+    id: str
+    question: str
+    where: str
+    study: str
+    method: str
+    figures: tuple[str, ...]
+    verdict: str
+    estimate: float | None
+    interval: tuple[float | None, float | None] | None
+    band: tuple[float | None, float | None]
+    predicted: float | None
+    paper: float | None
+    p: float | None
+    n: int
+    alpha: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one claim: a verdict or, where no backend can fail, "reproduced", "not
+    reproduced", "undecided" or "contested"; and for how many of its quantities it is so."""
+
+    id: str
+    standing: str
+    outcome: str
+    detail: str
+    holds: int
+    of: int
+
+
+@dataclass
+class Results:
+    """All that a run found."""
+
+    backend: str
+    settings: Settings
+    entries: list[Entry] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        """0 no theorem or derived claim violates and all are decided, 1 one violates, 3 one
+        is undecided or failed, or nothing applies."""
+        found = {outcome.outcome.split(";")[0] for outcome in self.outcomes}
+        if "violates" in found:
+            return 1
+        if found & {"inconclusive", "error"} or found <= {"not applicable"}:
+            return 3
+        return 0
+
+
+# The plan ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial of a study, as a task."""
+
+    spec: str | Backend
+    study: str
+    index: int
+    seed: int
+    tensors: str
+
+
+Task = runner.Task | Trial
+
+
+def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task]:
+    """All tasks of a run, in the order of the record."""
+    tasks: list[Task] = []
+    if codec_claims := [claim.id for claim in settings.chosen if isinstance(claim, Claim)]:
+        grid = runner.Settings(
+            dims=DIMS,
+            bits=BITS,
+            claims=tuple(codec_claims),
+            effort=settings.effort,
+            seed=settings.seed,
+        )
+        tasks.extend(runner.plan(spec, backend, grid))
+    wanted = {
+        name for claim in settings.chosen if isinstance(claim, PaperClaim) for name in claim.studies
+    }
+    for name, study in studies.STUDIES.items():
+        if name in wanted:
+            tasks.extend(
+                Trial(spec, name, index, settings.seed, settings.tensors)
+                for index in range(study.trials(settings.effort))
+            )
+    return tasks
+
+
+def run_task(task: Task) -> list[Line]:
+    """The lines of one task, without those that only the record needs."""
+    if isinstance(task, runner.Task):
+        return [_entry(entry) for entry in runner.run_cell(task)]
+    with threadpool_limits(limits=1), redirect_stdout(sys.stderr), np.errstate(all="ignore"):
+        try:
+            backend = discovery.load(task.spec) if isinstance(task.spec, str) else task.spec
+            bench = studies.Bench(backend, task.study, task.seed, task.index, _data(task.tensors))
+            figures = studies.run(studies.STUDIES[task.study], bench)
+        except BackendFault as problem:
+            return _failed(task, str(problem))
+        except (Exception, SystemExit) as problem:
+            return _failed(task, discovery.described(problem))
+    return [{"record": "trial", "study": task.study, "trial": task.index, "figures": figures}]
+
+
+@cache
+def _data(path: str) -> tensors.Tensors:
+    return tensors.load(path) if path else tensors.shipped()
+
+
+def _failed(task: Task, reason: str) -> list[Line]:
+    if isinstance(task, runner.Task):
+        return [_entry(entry) for entry in runner.failed(task, reason)]
+    return [{"record": "trial", "study": task.study, "trial": task.index, "error": reason}]
+
+
+def _entry(entry: Entry) -> Line:
+    return {"record": "entry", **asdict(entry)}
+
+
+# Evidence, as it comes in -----------------------------------------------------------------
+
+
+class Evidence:
+    """The lines of a run in order, and the figures in them: of each study a table with a row
+    a trial, in float64."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.names: dict[str, list[str]] = {}
+        self.rows: dict[str, list[NDArray[np.float64]]] = {}
+        self.errors: dict[str, str] = {}
+
+    def recorded(self, line: Line) -> Iterator[Line]:
+        """A task's line as the record has it: a study's figures are named once, before its
+        first trial, and have their values alone after that."""
+        if line["record"] == "trial":
+            study, figures = line["study"], line.get("figures")
+            if study not in self.names:
+                yield {"record": "study", "study": study, "figures": list(figures or ())}
+            line = {key: value for key, value in line.items() if key != "figures"}
+            if figures is not None and list(figures) == self.names[study]:
+                line["values"] = list(figures.values())
+            elif figures is not None:
+                line["error"] = "other figures than the first trial of this study"
+        yield line
+
+    def take(self, line: Line) -> None:
+        """Takes a line as the record has it."""
+        if line["record"] == "entry":
+            fields = {key: value for key, value in line.items() if key != "record"}
+            for name in ("interval", "band"):
+                if fields[name] is not None:
+                    fields[name] = tuple(fields[name])
+            self.entries.append(Entry(**fields))
+        elif line["record"] == "study":
+            self.names[line["study"]], self.rows[line["study"]] = line["figures"], []
+        elif "error" in line:
+            self.errors.setdefault(line["study"], f"trial {line['trial']}: {line['error']}")
+        else:
+            self.rows[line["study"]].append(np.array(line["values"], dtype=np.float64))
+
+    def columns(self, study: str, names: Sequence[str]) -> list[NDArray[np.float64]]:
+        """The figures called `names`, each over the trials. KeyError where one is missing."""
+        places = {name: place for place, name in enumerate(self.names.get(study, []))}
+        chosen = [places[name] for name in names]
+        table = np.array(self.rows[study])
+        return [table[:, place] for place in chosen]
+
+
+# Judging ----------------------------------------------------------------------------------
+
+
+def judge(evidence: Evidence, settings: Settings) -> tuple[list[Finding], list[Outcome]]:
+    """The findings and outcomes that the evidence gives, claim by claim."""
+    findings: list[Finding] = []
+    outcomes: list[Outcome] = []
+    for claim in settings.chosen:
+        if isinstance(claim, Claim):
+            outcomes.append(_codec_outcome(claim, evidence.entries))
+            continue
+        answered = []
+        for question in claim.questions:
+            found = [_finding(claim, question, item, evidence) for item in question.quantities]
+            findings.extend(found)
+            answered.append((question, found))
+        outcomes.append(_outcome(claim, answered))
+    return findings, outcomes
+
+
+def _finding(
+    claim: PaperClaim, question: Question, quantity: Quantity, evidence: Evidence
+) -> Finding:
+    judged = claim.standing_of(question) in JUDGED and not question.aside
+    alpha = ALPHA / SPLIT if judged else REPORTED_ALPHA
+    about: dict[str, Any] = {
+        "id": claim.id,
+        "question": question.text,
+        "where": quantity.where,
+        "study": quantity.study,
+        "method": quantity.method,
+        "figures": quantity.figures,
+        "band": _ends(quantity.band),
+        "predicted": quantity.predicted,
+        "paper": quantity.paper,
+        "alpha": alpha,
+    }
+
+    def without(verdict: str, reason: str) -> Finding:
+        return Finding(
+            **about, verdict=verdict, estimate=None, interval=None, p=None, n=0, reason=reason
+        )
+
+    if quantity.study in evidence.errors:
+        return without("error", evidence.errors[quantity.study])
+    try:
+        columns = evidence.columns(quantity.study, quantity.figures)
+    except KeyError as missing:
+        return without("not applicable", f"the backend offers nothing that gives {missing}")
+    with np.errstate(all="ignore"):
+        interval, p = quantity.interval(columns, alpha)
+    if not all(map(isfinite, (interval.estimate, interval.low, interval.high))):
+        return without("error", "the figures do not give a finite estimate")
+    verdict = compare(interval, quantity.band)
+    if quantity.method == "same":  # "cannot be told apart": the test does not reject
+        verdict = "conforms" if interval.low == 0 else "violates"
+    words = (
+        {"undecided": "inconclusive"} if judged else {"conforms": "agrees", "violates": "differs"}
+    )
+    return Finding(
+        **about,
+        verdict=words.get(verdict, verdict),
+        estimate=interval.estimate,
+        interval=_ends(Band(interval.low, interval.high)),
+        p=p,
+        n=len(columns[0]),
+        reason="",
+    )
+
+
+def _ends(band: Band) -> tuple[float | None, float | None]:
+    return (
+        band.low if isfinite(band.low) else None,
+        band.high if isfinite(band.high) else None,
+    )
+
+
+WORST_FIRST = ("violates", "error", "inconclusive", "conforms", "not applicable")
+
+
+def _codec_outcome(claim: Claim, entries: Sequence[Entry]) -> Outcome:
+    verdicts = [entry.verdict for entry in entries if entry.id == claim.id]
+    applicable = [verdict for verdict in verdicts if verdict != "not applicable"]
+    worst = next((word for word in WORST_FIRST if word in verdicts), "not applicable")
+    good = applicable.count("conforms")
+    return Outcome(
+        claim.id,
+        claim.standing,
+        worst,
+        _counted("conforms", good, applicable),
+        good,
+        len(applicable),
+    )
+
+
+def _outcome(claim: PaperClaim, answered: Sequence[tuple[Question, Sequence[Finding]]]) -> Outcome:
+    counted = [(question, found) for question, found in answered if not question.aside]
+    judged = [
+        (question, found) for question, found in counted if claim.standing_of(question) in JUDGED
+    ]
+    reported = [item for item in counted if item not in judged]
+    words = []
+    if judged:
+        verdicts = {finding.verdict for _, found in judged for finding in found}
+        words.append(next(word for word in WORST_FIRST if word in verdicts))
+    if reported:
+        answers = [_answer(question, found) for question, found in reported]
+        order = ("error", "not reproduced", "undecided", "reproduced", "not applicable")
+        word = next(word for word in order if word in answers)
+        words.append("contested" if claim.standing == "contested" and word in order[1:4] else word)
+    details = []
+    for question, found in counted:
+        there = [finding.verdict for finding in found if finding.verdict != "not applicable"]
+        good = sum(verdict in ("conforms", "agrees") for verdict in there)
+        details.append(f"{question.text}: {good} of {len(there)}")
+    everything = [finding.verdict for _, found in counted for finding in found]
+    everything = [verdict for verdict in everything if verdict != "not applicable"]
+    return Outcome(
+        claim.id,
+        claim.standing,
+        "; ".join(words),
+        "; ".join(details),
+        sum(verdict in ("conforms", "agrees") for verdict in everything),
+        len(everything),
+    )
+
+
+def _answer(question: Question, found: Sequence[Finding]) -> str:
+    """Whether it is as the paper reports."""
+    verdicts = [finding.verdict for finding in found if finding.verdict != "not applicable"]
+    if not verdicts:
+        return "not applicable"
+    if "error" in verdicts:
+        return "error"
+    agree, differ = verdicts.count("agrees"), verdicts.count("differs")
+    least = {"everywhere": len(verdicts), "mostly": len(verdicts) // 2 + 1, "somewhere": 1}
+    if agree >= least[question.holds]:
+        return "reproduced"
+    if len(verdicts) - differ < least[question.holds]:
+        return "not reproduced"
+    return "undecided"
+
+
+def _counted(word: str, good: int, there: Sequence[str]) -> str:
+    return f"{word} in {good} of {len(there)} cells and parts"
+
+
+# The run ----------------------------------------------------------------------------------
+
+
+def reproduce(
+    backend: str | Backend = "reference",
+    settings: Settings | None = None,
+    *,
+    workers: int | None = None,
+    path: Path | None = None,
+    on_task: Callable[[str], None] = lambda what: None,
+) -> Results:
+    """Decides the claims of the papers with the codecs of `backend`.
+
+    If `workers` is given, tasks go to that many processes, else they run here. If `path` is
+    given, evidence is appended to that record as it comes in; where it exists, it must be of
+    the same run, which then goes on from there. `on_task` is called after each task, and once
+    for each that the record had already. ValueError for a backend, tensors or record that
+    cannot be used.
+    """
+    settings = settings or Settings()
+    loaded = discovery.load(backend) if isinstance(backend, str) else backend
+    data = _data(settings.tensors)
+    tasks = plan(backend, loaded, settings)
+    evidence = Evidence()
+    first = _header(backend, loaded, settings, data)
+    with _Record(path, first, tasks, evidence) as kept:
+        for task in tasks[: kept.done]:
+            on_task(_described(task))
+        rest = tasks[kept.done :]
+        with runner.one_thread():
+            results = (
+                runner.in_processes(run_task, rest, workers, _failed)
+                if workers is not None
+                else map(run_task, rest)
+            )
+            for task, lines in zip(rest, results, strict=True):
+                for line in lines:
+                    for stored in evidence.recorded(line):
+                        evidence.take(stored)
+                        kept.write(stored)
+                on_task(_described(task))
+        findings, outcomes = judge(evidence, settings)
+        kept.finish(findings, outcomes)
+    name = f"{loaded.name} {loaded.version}"
+    return Results(name, settings, evidence.entries, findings, outcomes)
+
+
+def _described(task: Task) -> str:
+    return task.study if isinstance(task, Trial) else str(task.cell)
+
+
+def _header(
+    spec: str | Backend, backend: Backend, settings: Settings, data: tensors.Tensors
+) -> Line:
+    about = {
+        "spec": spec if isinstance(spec, str) else backend.name,
+        "name": backend.name,
+        "version": backend.version,
+        **asdict(backend.capabilities),
+    }
+    run = {
+        "command": "reproduce",
+        **asdict(settings),
+        "tensors": {"name": data.name, "sha256": data.sha256, "dim": data.dim},
+    }
+    first = record.header(about, run)
+    del first["started"]  # a run that is resumed ends in the same bytes as one that was not
+    return json.loads(json.dumps(first))
+
+
+class _Record:
+    """The record of a run on disk, or none. `done` tasks are in it already."""
+
+    def __init__(
+        self, path: Path | None, first: Line, tasks: Sequence[Task], evidence: Evidence
+    ) -> None:
+        self.done = 0
+        self._file = None
+        self._complete = False
+        if path is None:
+            return
+        if not path.exists():
+            self._file = path.open("xb")
+            self.write(first)
+            return
+        self._file = path.open("r+b")
+        try:
+            end = self._resume(path, first, tasks, evidence)
+        except ValueError:
+            self._file.close()
+            raise
+        self._file.seek(end)
+        if not self._complete:
+            self._file.truncate()
+
+    def __enter__(self) -> "_Record":
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def write(self, line: Line) -> None:
+        """Appends a line; it is on disk when this returns."""
+        if self._file is not None:
+            self._file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
+            self._file.flush()
+
+    def finish(self, findings: Sequence[Finding], outcomes: Sequence[Outcome]) -> None:
+        """Appends what was found, and the footer: the run is complete."""
+        if self._complete:
+            return
+        for finding in findings:
+            self.write({"record": "finding", **asdict(finding)})
+        for outcome in outcomes:
+            self.write({"record": "outcome", **asdict(outcome)})
+        counts = Counter(outcome.outcome for outcome in outcomes)
+        self.write({"record": "footer", "claims": len(outcomes), "outcomes": dict(counts)})
+
+    def _resume(self, path: Path, first: Line, tasks: Sequence[Task], evidence: Evidence) -> int:
+        """Takes what the record has; the place in the file where the next task goes."""
+        assert self._file is not None
+        end = place = 0
+        lines = self._lines(path)
+        header, place = next(lines, ({}, 0))
+        if header.get("record") != "header":
+            raise ValueError(
+                f"{str(path)!r} exists and is not a record of kvassay; name a new file"
+            )
+        if header != first:
+            differing = [
+                f"{part}.{key}" if isinstance(value, dict) else part
+                for part, value in first.items()
+                for key in (value if isinstance(value, dict) else (part,))
+                if (header.get(part) or {} if isinstance(value, dict) else header).get(key)
+                != (value[key] if isinstance(value, dict) else value)
+            ]
+            raise ValueError(
+                f"{str(path)!r} is the record of another run (it differs in "
+                f"{', '.join(differing) or 'its header'}); name a new file"
+            )
+        end = place
+        for task in tasks:
+            wanted = len(task.planned) if isinstance(task, runner.Task) else 1
+            wanted += isinstance(task, Trial) and task.index == 0  # the names of its figures
+            taken = list(islice(lines, wanted))
+            if len(taken) < wanted:
+                return end
+            for line, _ in taken:
+                if not _belongs(line, task):
+                    raise ValueError(
+                        f"{str(path)!r} does not hold what this run would have written after "
+                        f"{end} bytes; name a new file"
+                    )
+                evidence.take(line)
+            self.done += 1
+            end = taken[-1][1]
+        self._complete = any(line.get("record") == "footer" for line, _ in lines)
+        return end
+
+    def _lines(self, path: Path) -> Iterator[tuple[Line, int]]:
+        """Each whole line, and where it ends. One that was cut off is the end."""
+        assert self._file is not None
+        place = 0
+        for raw in self._file:
+            if not raw.endswith(b"\n"):
+                return
+            place += len(raw)
+            try:
+                line = json.loads(raw)
+            except ValueError:
+                raise ValueError(
+                    f"{str(path)!r} exists and is not a record of kvassay; name a new file"
+                ) from None
+            if not isinstance(line, dict):
+                raise ValueError(
+                    f"{str(path)!r} exists and is not a record of kvassay; name a new file"
+                )
+            yield line, place
+
+
+def _belongs(line: Line, task: Task) -> bool:
+    if isinstance(task, runner.Task):
+        cell = task.cell
+        own: Line = {"record": "entry", "kind": cell.kind, "dim": cell.dim, "bits": cell.bits}
+    elif line.get("record") == "study":
+        own = {"study": task.study}
+    else:
+        own = {"record": "trial", "study": task.study, "trial": task.index}
+    return own.items() <= line.items()
