@@ -190,6 +190,91 @@ def check(
 
 
 @main.command()
+@click.argument("backend", default="reference")
+@click.option(
+    "--paper", "papers", multiple=True, type=click.Choice(["A", "B"]), help="[default: both]"
+)
+@click.option("--claim", "claims", multiple=True, help="Only this claim.  [default: all]")
+@click.option(
+    "--effort",
+    type=click.Choice(EFFORTS),
+    default="standard",
+    show_default=True,
+    help="10, 40 or 200 trials a study.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--workers", type=click.IntRange(1), help="Processes.  [default: one for each core]")
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Append the evidence to this file; a run that was stopped goes on from it.",
+)
+@click.option(
+    "--tensors",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Q, K and V of your own (.safetensors or .npz) instead of those that ship.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+def reproduce(
+    backend: str,
+    papers: tuple[str, ...],
+    claims: tuple[str, ...],
+    effort: Literal["quick", "standard", "thorough"],
+    seed: int,
+    workers: int | None,
+    record: Path | None,
+    tensors: Path | None,
+    as_json: bool,
+) -> None:
+    """Decide the claims of both papers with the codecs of BACKEND, the reference by default.
+
+    Claims about attention, regimes and SpectralQuant run on synthetic populations and on real
+    tensors. Exit code: 0 every theorem and derived claim conforms, whatever became of what a
+    paper only reports, 1 one violates, 2 bad input, 3 one is inconclusive or failed.
+    """
+    import json
+    from dataclasses import asdict
+
+    from kvassay.conformance import discovery
+    from kvassay.conformance import reproduce as run
+
+    if record is not None and not record.name:
+        raise Refusal("--record must name a file")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
+    done = 0
+    try:
+        settings = run.Settings(papers, claims, effort, seed, str(tensors or ""))
+        with redirect_stdout(sys.stderr):
+            total = len(run.plan(backend, discovery.load(backend), settings))
+        with _progress(total) as advance:
+
+            def on_task(what: str) -> None:
+                nonlocal done
+                done += 1
+                advance(what)
+
+            results = run.reproduce(
+                backend, settings, workers=workers or _cores(), path=record, on_task=on_task
+            )
+    except KeyboardInterrupt:
+        kept = f"{record} keeps them: the same command goes on from there" if record else ""
+        hint = kept or "with --record FILE they would have been kept"
+        click.echo(f"stopped after {done} of {total} tasks; {hint}", err=True)
+        sys.exit(130)
+    except ValueError as problem:
+        raise Refusal(str(problem)) from None
+    except OSError as problem:
+        raise Refusal(f"{str(record)!r} cannot be used: {problem.strerror}") from None
+    if as_json:
+        click.echo(json.dumps(asdict(results), allow_nan=False, indent=1))
+    else:
+        from kvassay.conformance.terminal_papers import show_results
+
+        show_results(results)
+    sys.exit(results.exit_code)
+
+
+@main.command()
 def backends() -> None:
     """List the backends that installed distributions announce."""
     from kvassay.conformance.terminal import show_backends
@@ -209,12 +294,16 @@ def claims() -> None:
 @click.argument("claim")
 def explain(claim: str) -> None:
     """Explain CLAIM: what it says, where from, how it is judged, what a violation means."""
-    from kvassay.conformance.catalogue import BY_ID
+    from kvassay.conformance import catalogue, papers
     from kvassay.conformance.terminal import show_claim
+    from kvassay.conformance.terminal_papers import show_paper_claim
 
-    if claim not in BY_ID:
+    if claim in catalogue.BY_ID:
+        show_claim(catalogue.BY_ID[claim])
+    elif claim in papers.BY_ID:
+        show_paper_claim(papers.BY_ID[claim])
+    else:
         raise Refusal(f"no claim is called {claim!r}; `kvassay claims` lists them")
-    show_claim(BY_ID[claim])
 
 
 @main.command()

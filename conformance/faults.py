@@ -15,16 +15,21 @@ from typing import Any
 
 import numpy as np
 
+from kvassay.conformance import papers
+from kvassay.conformance.adapters import reference
 from kvassay.conformance.catalogue import CLAIMS
+from kvassay.conformance.claims import Claim
 from kvassay.conformance.experiments import Effort
 from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.reproduce import violates
 from kvassay.conformance.runner import Settings, check
 from kvassay.reference import hadamard, packing, qjl, sphere
 from kvassay.reference.codecs import Code, Scalar, TurboQuantMSE, TurboQuantProd, normalize
 from kvassay.reference.lloyd_max import codebook
+from kvassay.reference.spectral import Calibration, Spectral, calibrate
 from kvassay.reference.sphere import Array
 
-SCALAR, MSE, PROD = "scalar", "turboquant-mse", "turboquant-prod"
+SCALAR, MSE, PROD, SPECTRAL = "scalar", "turboquant-mse", "turboquant-prod", "spectral"
 _BASES: dict[str, type] = {SCALAR: Scalar, MSE: TurboQuantMSE, PROD: TurboQuantProd}
 
 
@@ -67,7 +72,8 @@ class Fault:
     @property
     def hunters(self) -> tuple[str, ...]:
         """The claims that must catch it."""
-        return tuple(claim.id for claim in CLAIMS if self.id in claim.kills)
+        claims: Sequence[Claim | papers.PaperClaim] = (*CLAIMS, *papers.CLAIMS)
+        return tuple(claim.id for claim in claims if self.id in claim.kills)
 
     def put_into(self, kind: str, sketch: str) -> "Fault":
         """The same fault in a codec of another kind."""
@@ -75,12 +81,33 @@ class Fault:
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Any:
         """The faulty codec for its kind; the correct one beside it for the others."""
+        if kind != self.kind and kind not in _BASES:
+            return reference.backend().codec(kind, dim, bits, seed, **options)
+        if kind == SPECTRAL:
+            return self.codec_class(options.pop("calibration"), bits, seed=seed, **options)
         base, made = _BASES[kind], self.codec_class
         if kind != self.kind:
             made = base
         elif not issubclass(made, base):
             made = type(made.__name__, (made, base), {})
         return made(dim, bits) if kind == SCALAR else made(dim, bits, seed, **options)
+
+
+@dataclass(frozen=True)
+class Throughout:
+    """The reference with a fault in one of its kinds, for claims that need several."""
+
+    fault: Fault
+    name: str = "reference with a fault"
+    version: str = "1"
+    capabilities: Capabilities = reference.Reference.capabilities
+
+    def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Any:
+        """The faulty codec for the fault's kind, the reference's for the others."""
+        sketch = options.get("sketch", "")
+        if kind == PROD and sketch != self.fault.sketch:
+            return reference.backend().codec(kind, dim, bits, seed, **options)
+        return self.fault.codec(kind, dim, bits, seed, **options)
 
 
 FAULTS: list[Fault] = []
@@ -1101,6 +1128,63 @@ class SilentFallback(Scalar):
         super().__init__(dim, 8 if dim % 128 else bits, *seed, **options)
 
 
+# L. SpectralQuant
+
+
+class _Learnt(Spectral):
+    """A spectral codec made from calibration tokens, with what it learns from them changed."""
+
+    def learn(self, tokens: Array) -> Calibration:
+        return calibrate(tokens)
+
+    def __init__(self, tokens: Array, bits: int, **options: Any) -> None:
+        super().__init__(self.learn(tokens), bits, **options)
+
+
+@fault("L-rising", "kvassay", SPECTRAL)
+class RisingEigenvalues(_Learnt):
+    """The eigenbasis is in the order that eigh returns, smallest first: the bits go to the
+    directions that have least."""
+
+    def learn(self, tokens: Array) -> Calibration:
+        right = calibrate(tokens)
+        return replace(right, basis=right.basis[::-1].copy())
+
+
+@fault("L-no-floor", "kvassay", SPECTRAL)
+class NoFloor(_Learnt):
+    """All directions share one scale and all the bits: an eigenbasis, but no spectrum."""
+
+    def learn(self, tokens: Array) -> Calibration:
+        right = calibrate(tokens)
+        return replace(right, spectrum=np.full(right.dim, 1 / right.dim))
+
+    def __init__(self, tokens: Array, bits: int, **options: Any) -> None:
+        super().__init__(tokens, bits, **{**options, "effective_dim": tokens.shape[1]})
+
+
+@fault("L-largest", "kvassay", SPECTRAL)
+class TraceOverLargest(_Learnt):
+    """d_eff is the sum of the eigenvalues over the largest, not the participation ratio."""
+
+    def __init__(self, tokens: Array, bits: int, **options: Any) -> None:
+        found = int(np.ceil(1 / self.learn(tokens).spectrum[0]))
+        kept = min(max(found, 2), tokens.shape[1] - 2)
+        super().__init__(tokens, bits, **{**options, "effective_dim": kept})
+
+
+@fault("L-raw-tokens", "kvassay", SPECTRAL)
+class RawTokens(_Learnt):
+    """The second moments are those of the tokens as they are: loud ones count for more."""
+
+    def learn(self, tokens: Array) -> Calibration:
+        values, vectors = np.linalg.eigh(tokens.T @ tokens)
+        spectrum = np.maximum(values[::-1], 0)
+        return replace(
+            calibrate(tokens), basis=vectors.T[::-1].copy(), spectrum=spectrum / spectrum.sum()
+        )
+
+
 # Changes that are no faults
 
 
@@ -1239,12 +1323,20 @@ def kill_table(
 
 
 def kill(fault: Fault, effort: Effort, properties: Mapping[str, Property]) -> Kill:
-    """What every claim, and the properties that name it, make of one fault."""
-    settings = Settings(kinds=(fault.kind,), dims=(fault.dim,), bits=(fault.bits,), effort=effort)
-    entries = check(fault, settings).entries
-    violated = {entry.id for entry in entries if entry.verdict == "violates"}
-    caught = [claim.id for claim in CLAIMS if claim.id in violated]
+    """What every claim about a codec, and the studied claims and properties that name it, make
+    of one fault."""
+    caught = []
+    if fault.kind != SPECTRAL:
+        settings = Settings(
+            kinds=(fault.kind,), dims=(fault.dim,), bits=(fault.bits,), effort=effort
+        )
+        entries = check(fault, settings).entries
+        violated = {entry.id for entry in entries if entry.verdict == "violates"}
+        caught = [claim.id for claim in CLAIMS if claim.id in violated]
     expected = list(fault.hunters)
+    for claim in papers.CLAIMS:
+        if claim.id in expected and violates(Throughout(fault), claim):
+            caught.append(claim.id)
     for name, holds in properties.items():
         names_it = fault.id in getattr(holds, "catches", ())
         if names_it:

@@ -17,7 +17,7 @@ from functools import cache
 from itertools import islice
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,10 @@ REPORTED_ALPHA = 0.05  # of each interval that nothing can fail
 JUDGED = ("theorem", "derived")
 
 CODEC_CLAIMS = tuple(claim for claim in catalogue.CLAIMS if claim.source != "interface")
-ALL: dict[str, Claim | PaperClaim] = {claim.id: claim for claim in (*CODEC_CLAIMS, *papers.CLAIMS)}
+ALL: dict[str, Claim | PaperClaim] = {
+    **{claim.id: claim for claim in CODEC_CLAIMS},
+    **papers.BY_ID,
+}
 
 
 @dataclass(frozen=True)
@@ -247,7 +250,8 @@ class Evidence:
         yield line
 
     def take(self, line: Line) -> None:
-        """Takes a line as the record has it."""
+        """Takes a line as the record has it. KeyError, TypeError or ValueError if it is not
+        one that this writes."""
         if line["record"] == "entry":
             fields = {key: value for key, value in line.items() if key != "record"}
             for name in ("interval", "band"):
@@ -259,7 +263,10 @@ class Evidence:
         elif "error" in line:
             self.errors.setdefault(line["study"], f"trial {line['trial']}: {line['error']}")
         else:
-            self.rows[line["study"]].append(np.array(line["values"], dtype=np.float64))
+            values = np.array(line["values"], dtype=np.float64)
+            if values.shape != (len(self.names[line["study"]]),) or not np.isfinite(values).all():
+                raise ValueError(f"values must be {len(self.names[line['study']])} finite numbers")
+            self.rows[line["study"]].append(values)
 
     def columns(self, study: str, names: Sequence[str]) -> list[NDArray[np.float64]]:
         """The figures called `names`, each over the trials. KeyError where one is missing."""
@@ -416,6 +423,28 @@ def _counted(word: str, good: int, there: Sequence[str]) -> str:
     return f"{word} in {good} of {len(there)} cells and parts"
 
 
+def violates(backend: Backend, claim: PaperClaim, trials: int = 10) -> bool:
+    """Whether the claim catches `backend` in a few trials of the first of its studies that it
+    is judged by. Nothing that conforms is caught: the interval widens as trials are few."""
+    judged = [
+        (question, item)
+        for question in claim.questions
+        if claim.standing_of(question) in JUDGED and not question.aside
+        for item in question.quantities
+    ]
+    study = studies.STUDIES[judged[0][1].study]
+    evidence = Evidence()
+    for index in range(trials * study.repeats):
+        for line in run_task(Trial(backend, study.id, index, 0, "")):
+            for stored in evidence.recorded(line):
+                evidence.take(stored)
+    return any(
+        _finding(claim, question, item, evidence).verdict == "violates"
+        for question, item in judged
+        if item.study == study.id
+    )
+
+
 # The run ----------------------------------------------------------------------------------
 
 
@@ -483,7 +512,8 @@ def _header(
     }
     first = record.header(about, run)
     del first["started"]  # a run that is resumed ends in the same bytes as one that was not
-    return json.loads(json.dumps(first))
+    plain: Line = json.loads(json.dumps(first))
+    return plain
 
 
 class _Record:
@@ -493,7 +523,7 @@ class _Record:
         self, path: Path | None, first: Line, tasks: Sequence[Task], evidence: Evidence
     ) -> None:
         self.done = 0
-        self._file = None
+        self._file: BinaryIO | None = None
         self._complete = False
         if path is None:
             return
@@ -501,15 +531,15 @@ class _Record:
             self._file = path.open("xb")
             self.write(first)
             return
-        self._file = path.open("r+b")
+        self._file = file = path.open("r+b")
         try:
             end = self._resume(path, first, tasks, evidence)
         except ValueError:
-            self._file.close()
+            file.close()
             raise
-        self._file.seek(end)
+        file.seek(end)
         if not self._complete:
-            self._file.truncate()
+            file.truncate()
 
     def __enter__(self) -> "_Record":
         return self
@@ -565,12 +595,15 @@ class _Record:
             if len(taken) < wanted:
                 return end
             for line, _ in taken:
-                if not _belongs(line, task):
+                try:
+                    if not _belongs(line, task):
+                        raise ValueError("it is of another task")
+                    evidence.take(line)
+                except (KeyError, TypeError, ValueError):
                     raise ValueError(
                         f"{str(path)!r} does not hold what this run would have written after "
                         f"{end} bytes; name a new file"
-                    )
-                evidence.take(line)
+                    ) from None
             self.done += 1
             end = taken[-1][1]
         self._complete = any(line.get("record") == "footer" for line, _ in lines)

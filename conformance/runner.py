@@ -38,7 +38,8 @@ DIMS = (64, 80, 128, 576)
 BITS = (1, 2, 3, 4, 5, 6)
 SMALLEST_DIM = 16  # below, two seeds may well share their signs, and limits are far off
 ALPHA = 1e-3  # false alarms a run
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 SPLIT = 3000  # entries that share it, so that a part of a run repeats the same intervals
 
 
@@ -138,6 +139,7 @@ def check(
     settings = settings or Settings()
     loaded = discovery.load(backend) if isinstance(backend, str) else backend
     tasks = plan(backend, loaded, settings)
+    results: Iterator[list[Entry]]
     if executor is not None:
         results = submitted(executor, run_cell, tasks, window=64)
     elif workers is not None:

@@ -230,6 +230,7 @@ def energy(x: ArrayLike, y: ArrayLike) -> float:
     """
     from scipy.spatial import distance  # here, as it takes long to import
 
+    x, y = _sample("x", x, 2), _sample("y", y, 2)
     between = distance.cdist(x, y).mean()
     return float(2 * between - distance.cdist(x, x).mean() - distance.cdist(y, y).mean())
 

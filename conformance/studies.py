@@ -143,7 +143,7 @@ def _code(codec: Judged, x: Array) -> Coded:
 def _estimates(coded: Coded, q: Array) -> Array:
     """Scores from the code, (M, N)."""
     count, dim = coded.decoded.shape
-    return coded.codec.inner_products(q, coded.code, count) / np.sqrt(dim)
+    return np.asarray(coded.codec.inner_products(q, coded.code, count) / np.sqrt(dim))
 
 
 def _calibration(half: Half, sample: Sample, tensor: str) -> dict[str, Array]:
@@ -357,7 +357,7 @@ TAILS = (10.0, 5.0, 3.0, 2.0, 1.5, 1.2, 1.05)
 
 def direction_populations(dim: int) -> dict[str, Regime]:
     """The populations of K whose direction error is measured at `dim`."""
-    sizes = {"dim": dim, "tokens": 128, "queries": 1, "calibration": 1}
+    sizes: dict[str, Any] = {"dim": dim, "tokens": 128, "queries": 1, "calibration": 1}
     tails, ranks = (TAILS, (2, 4, 16, 64)) if dim == 128 else ((2.0, 1.05), (4,))
     return {
         "isotropic": regimes.Isotropic(**sizes),
@@ -421,13 +421,14 @@ CALIBRATIONS = (16, 64, 256, 1024)
 
 def calibration(bench: Bench) -> Figures:
     """The effective dimension that a calibration on N tokens gives at d = 128, on isotropic
-    and on low-rank keys."""
+    and on low-rank keys, whose norms vary a hundredfold."""
     figures: Figures = {}
     for where, rank in (("isotropic", 128), ("rank=8", 8), ("rank=32", 32)):
         for tokens in CALIBRATIONS:
             regime = regimes.LowRank(rank=rank, dim=128, tokens=1, queries=1, calibration=tokens)
             sample = bench.draw(regime, f"{where} {tokens}")
-            codec = bench.codec(UNIFORM, 128, 4, "k", calibration=sample.calibration_k)
+            norms = 10 ** bench.rng(f"norms {where} {tokens}").uniform(-1, 1, (tokens, 1))
+            codec = bench.codec(UNIFORM, 128, 4, "k", calibration=sample.calibration_k * norms)
             figures |= _semantic_dim(f"{tokens}, {where}", codec)
     return figures
 
@@ -606,25 +607,22 @@ def generators(bench: Bench) -> Figures:
         if codecs[0] is None or codecs[1] is None or not codecs[0].decode_complete:
             continue
         seeds = bench.rng(f"MT19937 {name}").integers(2**31, size=2)
-        options = {"sketch": half.sketch} if half.sketch else {}
-        peers = [
-            Judged(
-                reference_codec(kind, dim, bits, int(seed), generator="MT19937", **kind_options),
-                dim,
-            )
-            for kind, seed, kind_options in zip(
-                (half.kind, "turboquant-mse"), seeds, (options, {}), strict=True
-            )
-        ]
+        peers = [_peer(half, dim, bits, int(seeds[0])), _peer(MSE, dim, bits, int(seeds[1]))]
         sample, other = bench.draw(regime, "data"), bench.draw(regime, "other data")
         own = _outcome(codecs[0], codecs[1], sample)
-        same = _outcome(*peers, sample)
-        apart = _outcome(*peers, other)
+        same = _outcome(peers[0], peers[1], sample)
+        apart = _outcome(peers[0], peers[1], other)
         for metric in METRICS:
             figures[f"own {metric} {name}"] = own[metric]
             figures[f"peer {metric} {name}"] = apart[metric]
             figures[f"gap {metric} {name}"] = own[metric] - same[metric]
     return figures
+
+
+def _peer(half: Half, dim: int, bits: int, seed: int) -> Judged:
+    options: dict[str, Any] = {"sketch": half.sketch} if half.sketch else {}
+    made: Any = reference_codec(half.kind, dim, bits, seed, generator="MT19937", **options)
+    return Judged(made, dim)
 
 
 def _outcome(k_codec: Judged, v_codec: Judged, sample: Sample) -> Figures:

@@ -19,6 +19,7 @@ from kvassay.conformance.deviations import Agreement
 from kvassay.conformance.diagnosis import Diagnosis
 from kvassay.conformance.faults import BY_ID as FAULTS_BY_ID
 from kvassay.conformance.faults import Kill
+from kvassay.conformance.papers import CLAIMS as PAPER_CLAIMS
 from kvassay.conformance.record import COUNTED, Entry
 from kvassay.conformance.runner import Report, Settings
 
@@ -263,15 +264,25 @@ def show_backends() -> None:
 
 
 def show_claims() -> None:
-    """A row for each claim."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("claim", "standing", "sentence"):
-        table.add_column(heading)
-    for claim in CLAIMS:
-        table.add_row(claim.id, claim.standing, claim.sentence)
+    """A row for each claim, those of the papers first."""
     console = Console()
-    console.print(table)
-    console.print(f"{len(CLAIMS)} claims; `kvassay explain CLAIM` tells all about one")
+    codec_claims = [claim for claim in CLAIMS if claim.source != "interface"]
+    interface = [claim for claim in CLAIMS if claim.source == "interface"]
+    for title, claims in (
+        ("Of a codec: `kvassay check` and `kvassay reproduce`", codec_claims),
+        ("Of attention, regimes and SpectralQuant: `kvassay reproduce`", PAPER_CLAIMS),
+        ("Of the interface, ours: `kvassay check`", interface),
+    ):
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+        for heading in ("claim", "standing", "sentence"):
+            table.add_column(heading)
+        for claim in claims:
+            table.add_row(claim.id, claim.standing, escape(claim.sentence))
+        console.print(table)
+    console.print(
+        f"{len(codec_claims) + len(PAPER_CLAIMS)} claims of the papers, {len(interface)} of the "
+        "interface; `kvassay explain CLAIM` tells all about one"
+    )
 
 
 def show_claim(claim: Claim) -> None:
@@ -286,7 +297,7 @@ def show_claim(claim: Claim) -> None:
     rows = [
         ("claim", claim.sentence),
         ("source", claim.source),
-        ("standing", f"{claim.standing}: {_STANDINGS[claim.standing]}"),
+        ("standing", f"{claim.standing}: {STANDINGS[claim.standing]}"),
         ("kinds", ", ".join(claim.kinds)),
         ("needs", needed),
         ("unit", "one seed: a fresh rotation, sketch and data"),
@@ -347,7 +358,7 @@ def _first_sentence(text: str) -> str:
     return re.split(r"(?<=\.)\s", " ".join(inspect.cleandoc(text).split()))[0]
 
 
-_STANDINGS = {
+STANDINGS = {
     "theorem": "holds for any correct implementation",
     "derived": "follows from the theorems at finite d",
     "reported": "a figure that a paper measured",

@@ -1,0 +1,230 @@
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from kvassay.conformance import discovery, papers, reproduce, studies, tensors
+from kvassay.conformance.faults import BY_ID, Throughout
+from kvassay.conformance.papers import CLAIMS, Quantity, Question
+from kvassay.conformance.reproduce import JUDGED, Finding
+from kvassay.conformance.statistics import Band
+
+THE_33 = [
+    "coordinate-law",
+    "gaussian-limit",
+    "codebook-optimal",
+    "distortion",
+    "rotation-isometry",
+    "rotation-spreads",
+    "rank-kept",
+    "qjl-unbiased",
+    "qjl-variance",
+    "pi-over-2",
+    "two-pi",
+    "jensen",
+    "kl-is-variance",
+    "kv-asymmetry",
+    "kqv-beats-qkqv",
+    "kl-gap",
+    "worst-case-kl",
+    "crossover",
+    "six-d-dominance",
+    "heavy-tail-protection",
+    "low-rank-pathology",
+    "subspace-cure",
+    "sq-heavy-tail",
+    "sq-structured",
+    "waterfilling-uniform",
+    "d-eff-calibration",
+    "spurious-eigenvalue",
+    "budget-2",
+    "budget-4",
+    "ablation-8",
+    "v-qjl",
+    "storage",
+    "two-generators",
+]
+
+
+def judged(claim):
+    return [
+        item
+        for question in claim.questions
+        if claim.standing_of(question) in JUDGED and not question.aside
+        for item in question.quantities
+    ]
+
+
+def test_all_claims_of_the_papers_are_there():
+    assert sorted(reproduce.ALL) == sorted(THE_33)
+
+
+def test_the_false_alarm_budget_covers_every_judged_quantity():
+    assert 0 < sum(len(judged(claim)) for claim in CLAIMS) <= reproduce.SPLIT
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
+def test_a_claim_is_well_formed(claim):
+    assert claim.questions
+    assert len({question.text for question in claim.questions}) == len(claim.questions)
+    assert any(not question.aside for question in claim.questions)
+    if claim.standing in JUDGED:
+        assert judged(claim)
+        assert claim.kills
+        assert claim.meaning
+    for question in claim.questions:
+        assert question.quantities
+        places = [item.where for item in question.quantities]
+        assert len(set(places)) == len(places)
+    for item in judged(claim):  # a claim that its own prediction contradicts
+        if item.predicted is not None:
+            assert item.band.low <= item.predicted <= item.band.high
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", studies.STUDIES)
+def test_a_study_of_the_reference_has_every_figure_that_a_claim_asks_for(name):
+    bench = studies.Bench(discovery.load("reference"), name, 0, 0, tensors.shipped())
+    with threadpool_limits(limits=1):
+        found = studies.run(studies.STUDIES[name], bench)
+    wanted = {
+        figure
+        for claim in CLAIMS
+        for question in claim.questions
+        for item in question.quantities
+        if item.study == name
+        for figure in item.figures
+    }
+    assert wanted
+    assert wanted <= set(found)
+
+
+@pytest.mark.parametrize("name", ["calibration", "generators"])
+def test_a_trial_follows_from_its_seed_and_index(name):
+    def figures(seed, index):
+        bench = studies.Bench(discovery.load("reference"), name, seed, index)
+        return studies.run(studies.STUDIES[name], bench)
+
+    assert figures(3, 1) == figures(3, 1)
+    assert figures(3, 1) != figures(3, 2)
+    assert figures(3, 1) != figures(4, 1)
+
+
+# `kvassay faults` runs all of them.
+@pytest.mark.parametrize(
+    ("claim", "fault"), [("d-eff-calibration", "L-largest"), ("heavy-tail-protection", "B01")]
+)
+def test_a_break_turns_a_claim_to_violates_and_the_reference_does_not(claim, fault):
+    assert fault in papers.BY_ID[claim].kills
+    assert reproduce.violates(Throughout(BY_ID[fault]), papers.BY_ID[claim])
+    assert not reproduce.violates(discovery.load("reference"), papers.BY_ID[claim])
+
+
+def quantity(method, count=1, **options):
+    figures = tuple("abcdefgh"[:count])
+    return Quantity("here", "softmax", method, figures, Band(0, 1), **options)
+
+
+def test_quantities_are_what_they_say():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(3, 0.1, 400), rng.normal(2, 0.1, 400)
+
+    def estimate(method, *columns, **options):
+        interval, _ = quantity(method, len(columns), **options).interval(list(columns), 0.01)
+        assert interval.low <= interval.estimate <= interval.high
+        return interval.estimate
+
+    assert estimate("mean", a) == pytest.approx(a.mean())
+    assert estimate("ratio", a, b) == pytest.approx(a.mean() / b.mean())
+    assert estimate("geometric", a, b) == pytest.approx(np.exp(np.log(a / b).mean()))
+    assert estimate("difference", a, b) == pytest.approx(a.mean() - b.mean())
+    assert estimate("worst", a) == a.max()
+    assert estimate("squares", a, b) == pytest.approx((a**2).mean() / (b**2).mean())
+    assert estimate("rank", a, b) == 1
+    assert estimate("rank", b, a) == -1
+    assert estimate("same", a, b) == 1
+    best = {"function": lambda columns: float(columns[1:].mean(axis=1).min() - columns[0].mean())}
+    assert estimate("jackknife", a, b, a, **best) == pytest.approx(b.mean() - a.mean())
+
+
+def test_intervals_cover_the_truth_and_shrink():
+    rng = np.random.default_rng(1)
+    missed = {"ratio": 0, "geometric": 0, "squares": 0, "jackknife": 0, "rank": 0}
+    wide = {}
+    for _ in range(300):
+        a, b = rng.lognormal(0, 0.2, 60), rng.lognormal(0, 0.2, 60)
+        for method in missed:
+            function = {"function": lambda c: float(np.log(c).mean(axis=1) @ [1, -1])}
+            item = quantity(method, 2, **(function if method == "jackknife" else {}))
+            interval, _ = item.interval([a, b], 0.05)
+            truth = 0.0 if method in ("jackknife", "rank") else 1.0
+            missed[method] += not interval.low <= truth <= interval.high
+            wide.setdefault(method, interval.high - interval.low)
+    # 5 % of 300 are 15; 32 or more has a chance below 1e-4.
+    assert max(missed.values()) < 32
+    a, b = rng.lognormal(0, 0.2, 6000), rng.lognormal(0, 0.2, 6000)
+    for method in ("ratio", "geometric", "squares", "rank"):
+        interval, _ = quantity(method, 2).interval([a, b], 0.05)
+        assert interval.high - interval.low < wide[method] / 5
+
+
+def test_two_samples_of_one_law_are_not_told_apart_and_of_two_are():
+    rng = np.random.default_rng(2)
+    a, b = rng.normal(size=300), rng.normal(size=300)
+    same, p = quantity("same", 2).interval([a, b], 1e-3)
+    assert same.low == 0
+    assert p > 1e-3
+    other, p = quantity("same", 2).interval([a, b + 1], 1e-3)
+    assert other.low > 0
+    assert p < 1e-3
+
+
+def answer(holds, verdicts):
+    question = Question("so", (quantity("mean"),), holds)
+    blank = Finding(
+        "x",
+        "so",
+        "here",
+        "softmax",
+        "mean",
+        ("a",),
+        "",
+        1,
+        (0, 2),
+        (0, 1),
+        None,
+        None,
+        None,
+        9,
+        0.05,
+        "",
+    )
+    return reproduce._answer(question, [replace(blank, verdict=verdict) for verdict in verdicts])
+
+
+@pytest.mark.parametrize(
+    ("holds", "verdicts", "outcome"),
+    [
+        ("everywhere", ["agrees", "agrees"], "reproduced"),
+        ("everywhere", ["agrees", "differs"], "not reproduced"),
+        ("everywhere", ["agrees", "undecided"], "undecided"),
+        ("everywhere", ["agrees", "not applicable"], "reproduced"),
+        ("mostly", ["agrees", "agrees", "differs"], "reproduced"),
+        ("mostly", ["agrees", "differs"], "not reproduced"),
+        ("mostly", ["agrees", "undecided", "differs"], "undecided"),
+        ("somewhere", ["differs", "agrees"], "reproduced"),
+        ("somewhere", ["differs", "undecided"], "undecided"),
+        ("somewhere", ["differs", "differs"], "not reproduced"),
+        ("somewhere", ["not applicable"], "not applicable"),
+        ("somewhere", ["agrees", "error"], "error"),
+    ],
+)
+def test_what_a_question_comes_to(holds, verdicts, outcome):
+    assert answer(holds, verdicts) == outcome
+
+
+def test_bands_without_an_end_are_recorded_as_none():
+    assert reproduce._ends(Band(-inf, 1)) == (None, 1)
+    assert reproduce._ends(Band(0, inf)) == (0, None)
