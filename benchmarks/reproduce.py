@@ -7,34 +7,60 @@ Each run is a process of its own. Records of one and of two workers must be the 
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-RUN = """
-import json, resource, sys, time
-from pathlib import Path
 from kvassay.conformance.reproduce import Settings, reproduce
-if __name__ == "__main__":
-    claims, effort, workers, path = sys.argv[1].split(","), sys.argv[2], int(sys.argv[3]), sys.argv[4]
+
+
+def one_run(claims: str, effort: str, workers: int, path: Path) -> dict[str, float]:
+    """Seconds, and the largest memory of this process and of its workers in MiB."""
     started = time.perf_counter()
-    reproduce(settings=Settings(claims=tuple(claims), effort=effort), workers=workers, path=Path(path))
-    peak = [resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    print(json.dumps({"seconds": time.perf_counter() - started, "parent": peak[0], "worker": peak[1]}))
-"""
+    settings = Settings(claims=tuple(claims.split(",")), effort=effort)
+    reproduce(settings=settings, workers=workers, path=path)
+    return {
+        "seconds": time.perf_counter() - started,
+        "parent": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "worker": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
+    }
 
 
 def measured(claims: str, effort: str, workers: int, path: Path) -> dict[str, float]:
-    script = path.with_suffix(".py")
-    script.write_text(RUN)
-    command = [sys.executable, str(script), claims, effort, str(workers), str(path)]
-    found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    result: dict[str, float] = json.loads(found)
-    return result
+    """The same in a fresh process."""
+    command = [sys.executable, __file__, "--run", claims, effort, str(workers), str(path)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def compare(options: argparse.Namespace, folder: Path) -> None:
+    console = Console()
+    table = Table(title=f"{options.claims}, {options.effort} effort")
+    for heading in ("round", "one worker (s)", "two workers (s)", "ratio", "same bytes"):
+        table.add_column(heading, justify="right")
+    for number in range(options.rounds):
+        paths = [folder / f"{number}-{workers}.jsonl" for workers in (1, 2)]
+        seconds = [
+            measured(options.claims, options.effort, workers, path)["seconds"]
+            for workers, path in zip((1, 2), paths, strict=True)
+        ]
+        same = paths[0].read_bytes() == paths[1].read_bytes()
+        ratio = f"{seconds[0] / seconds[1]:.2f}"
+        table.add_row(str(number), *(f"{value:.1f}" for value in seconds), ratio, str(same))
+    console.print(table)
+    table = Table(title=f"peak memory, {options.memory_claims}, one worker")
+    for heading in ("effort", "seconds", "parent (MiB)", "worker (MiB)"):
+        table.add_column(heading, justify="right")
+    for effort in ("quick", "standard", "thorough"):
+        found = measured(options.memory_claims, effort, 1, folder / f"{effort}.jsonl")
+        table.add_row(effort, *(f"{found[key]:.0f}" for key in ("seconds", "parent", "worker")))
+    console.print(table)
 
 
 def main() -> None:
@@ -43,36 +69,14 @@ def main() -> None:
     parser.add_argument("--effort", default="standard")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--memory-claims", default="d-eff-calibration")
+    parser.add_argument("--run", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    console = Console()
+    if options.run:
+        claims, effort, workers, path = options.run
+        print(json.dumps(one_run(claims, effort, int(workers), Path(path))))
+        return
     with tempfile.TemporaryDirectory() as folder:
-        table = Table(title=f"{options.claims}, {options.effort} effort")
-        for heading in ("round", "one worker (s)", "two workers (s)", "ratio", "same bytes"):
-            table.add_column(heading, justify="right")
-        for number in range(options.rounds):
-            paths = [Path(folder) / f"{number}-{workers}.jsonl" for workers in (1, 2)]
-            one, two = (
-                measured(options.claims, options.effort, workers, path)
-                for workers, path in zip((1, 2), paths, strict=True)
-            )
-            ratio = one["seconds"] / two["seconds"]
-            same = paths[0].read_bytes() == paths[1].read_bytes()
-            table.add_row(
-                str(number),
-                f"{one['seconds']:.1f}",
-                f"{two['seconds']:.1f}",
-                f"{ratio:.2f}",
-                str(same),
-            )
-        console.print(table)
-        table = Table(title=f"peak memory, {options.memory_claims}, one worker")
-        for heading in ("effort", "seconds", "parent (MiB)", "worker (MiB)"):
-            table.add_column(heading, justify="right")
-        for effort in ("quick", "standard", "thorough"):
-            found = measured(options.memory_claims, effort, 1, Path(folder) / f"{effort}.jsonl")
-            row = (found["seconds"], found["parent"], found["worker"])
-            table.add_row(effort, *(f"{value:.0f}" for value in row))
-        console.print(table)
+        compare(options, Path(folder))
 
 
 if __name__ == "__main__":

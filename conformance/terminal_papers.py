@@ -1,6 +1,7 @@
 """What the command line shows of the papers' claims, with rich. No decisions are made here."""
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from rich import box
 from rich.console import Console
@@ -101,7 +102,8 @@ def _answer(claim: PaperClaim, question: Question, found: Sequence[Finding]) -> 
 def _quantities(found: Sequence[Finding]) -> Table:
     table = Table(box=box.SIMPLE, pad_edge=False, show_header=True, header_style="dim")
     for heading in ("where", "measured [interval]", "theory", "claimed", "verdict", "n"):
-        table.add_column(escape(heading), justify="right" if heading == "n" else "left")
+        justify: Literal["left", "right"] = "right" if heading == "n" else "left"
+        table.add_column(escape(heading), justify=justify, overflow="fold")
     for finding in found:
         theory = f"{finding.predicted:.4g}" if finding.predicted is not None else ""
         table.add_row(
@@ -126,8 +128,8 @@ def _measured(finding: Finding) -> str:
 
 def _claimed(finding: Finding) -> str:
     low, high = finding.band
-    if finding.method == "same":
-        return "the same"
+    if finding.method in ("same", "energy"):
+        return "the same" if finding.method == "same" else "differ"
     if low is None:
         return f"at most {_end(high)}"
     return f"at least {_end(low)}" if high is None else f"[{_end(low)}, {_end(high)}]"
@@ -167,7 +169,7 @@ def _sentence(results: Results) -> Text:
     ]
     settings = results.settings
     return text.append(
-        f"\n{len(results.outcomes)} claims: {', '.join(parts)}"
+        f"\n{len(results.outcomes)} claim{'s' * (len(results.outcomes) > 1)}: {', '.join(parts)}"
         f"\neffort {settings.effort}, seed {settings.seed}; intervals of theorem and derived "
         "claims all hold in\n999 runs of 1000, those of reported ones 95 % each",
         style="not bold default",

@@ -113,6 +113,7 @@ def test_a_trial_follows_from_its_seed_and_index(name):
 
 
 # `kvassay faults` runs all of them.
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("claim", "fault"), [("d-eff-calibration", "L-largest"), ("heavy-tail-protection", "B01")]
 )
@@ -123,7 +124,7 @@ def test_a_break_turns_a_claim_to_violates_and_the_reference_does_not(claim, fau
 
 
 def quantity(method, count=1, **options):
-    figures = tuple("abcdefgh"[:count])
+    figures = tuple("abcdefghijkl"[:count])
     return Quantity("here", "softmax", method, figures, Band(0, 1), **options)
 
 
@@ -145,6 +146,10 @@ def test_quantities_are_what_they_say():
     assert estimate("rank", a, b) == 1
     assert estimate("rank", b, a) == -1
     assert estimate("same", a, b) == 1
+    cloud = np.exp(rng.normal(-3, 0.1, (12, 40)))
+    assert 0 <= estimate("energy", *cloud) < 0.5
+    cloud[6:] *= 2
+    assert estimate("energy", *cloud) > 1
     best = {"function": lambda columns: float(columns[1:].mean(axis=1).min() - columns[0].mean())}
     assert estimate("jackknife", a, b, a, **best) == pytest.approx(b.mean() - a.mean())
 
