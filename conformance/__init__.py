@@ -3,7 +3,8 @@
 from kvassay.conformance import Settings, check
 report = check("reference", Settings(effort="quick"))
 
-Read in this order: protocol, inputs, experiments, statistics, claims, catalogue, runner.
+Read in this order: protocol, inputs, experiments, statistics, claims, catalogue, runner; for
+the papers' claims about attention, regimes and SpectralQuant: studies, papers, reproduce.
 """
 
 from typing import TYPE_CHECKING, Any

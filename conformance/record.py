@@ -9,6 +9,14 @@ diagnosis {"record": "diagnosis", "kind", "sketch", "sizes", "cells": [...], "ma
 footer  {"record": "footer", "planned", "conforms", "violates", "inconclusive",
          "not_applicable", "error"}
 
+The record of `kvassay reproduce` has entries, then
+
+study   {"record": "study", "study", "figures": [names]}, before the first trial of a study
+trial   {"record": "trial", "study", "trial", "values": [numbers]} or "error" for the values
+finding {"record": "finding", ...the fields of `reproduce.Finding`}
+outcome {"record": "outcome", ...the fields of `reproduce.Outcome`}
+footer  {"record": "footer", "claims", "outcomes": {outcome: number}}
+
 Entries are the same bytes for the same seed, whatever ran them; only the header names the
 machine and the time.
 """

@@ -323,12 +323,12 @@ def _finding(
         return without("error", evidence.errors[quantity.study])
     try:
         columns = evidence.columns(quantity.study, quantity.figures)
-    except KeyError as missing:
-        return without("not applicable", f"the backend offers nothing that gives {missing}")
+    except KeyError:
+        return without("not applicable", f"{claim.id} needs {', '.join(claim.needs)}")
     with np.errstate(all="ignore"):
         interval, p = quantity.interval(columns, alpha)
     if not all(map(isfinite, (interval.estimate, interval.low, interval.high))):
-        return without("error", "the figures do not give a finite estimate")
+        return without("error", "a ratio of figures that are 0")
     verdict = compare(interval, quantity.band)
     if quantity.method == "same":  # "cannot be told apart": the test does not reject
         verdict = "conforms" if interval.low == 0 else "violates"

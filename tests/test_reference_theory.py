@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from kvassay.reference import sphere, theory
+from kvassay.reference import attention, sphere, theory
+from kvassay.reference.codecs import codec
 from kvassay.reference.lloyd_max import codebook
 
 
@@ -88,3 +89,71 @@ def test_unknown_sketch_is_refused():
         theory.sketch_noise(64, "haar")
     with pytest.raises(ValueError, match="rows must be at most dim = 8"):
         theory.sketch_variance(8, 0.0, "orthogonal", 9)
+
+
+@pytest.mark.parametrize(("bits", "sketch"), [(2, ""), (4, ""), (3, "gaussian"), (3, "orthogonal")])
+def test_score_errors_have_the_mean_and_variance_that_theory_gives(bits, sketch):
+    """Haar rotation and sketch, many seeds, at cosines from across to along."""
+    dim, cosines = 64, np.array([0.0, 0.5, 0.9, 1.0])
+    kind = "turboquant-prod" if sketch else "turboquant-mse"
+    options = {"sketch": "haar" if sketch == "orthogonal" else sketch} if sketch else {}
+    rng = np.random.default_rng(0)
+    errors = []
+    for seed in range(300):
+        x = rng.standard_normal((20, dim))
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        across = rng.standard_normal((20, dim))
+        across -= np.sum(across * x, axis=1, keepdims=True) * x
+        across /= np.linalg.norm(across, axis=1, keepdims=True)
+        made = codec(kind, dim, bits, seed, rotation="haar", **options)
+        off = made.decode(made.encode(x)) - x
+        along, aside = np.sum(off * x, axis=1), np.sum(off * across, axis=1)
+        errors.append(cosines[:, None] * along + np.sqrt(1 - cosines**2)[:, None] * aside)
+    errors = np.array(errors)  # seed, cosine, vector
+    mean, variance = theory.score_error(dim, bits, kind, cosines, sketch or "gaussian")
+    per_seed = errors.mean(axis=2)
+    off_mean = np.abs(per_seed.mean(axis=0) - mean)
+    assert np.all(off_mean < 4.5 * per_seed.std(axis=0) / np.sqrt(300) + 1e-4)
+    squared = ((errors - mean[:, None]) ** 2).mean(axis=2)
+    scatter = 4.5 * squared.std(axis=0) / np.sqrt(300)
+    assert np.all(np.abs(squared.mean(axis=0) - variance) < scatter + variance * 3 / dim)
+    assert np.all(scatter < 0.2 * variance)  # else the line above could not fail
+
+
+def test_score_errors_across_and_along_add_up_to_the_distortion():
+    for bits in (1, 3, 6):
+        mean, variance = theory.score_error(128, bits, "turboquant-mse", np.array([0.0, 1.0]))
+        energy = mean[1] ** 2 + variance[1] + 127 * variance[0]
+        assert energy == pytest.approx(theory.lloyd_max_distortion(128, bits))
+
+
+@pytest.mark.parametrize("bits", [2, 4])
+def test_direction_errors_are_near_the_mean_angle(bits):
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((4000, 128))
+    for made, predicted in (
+        (codec("turboquant-mse", 128, bits, 0), theory.mse_direction_error(128, bits)),
+        (
+            codec("turboquant-prod", 128, bits, 0, sketch="orthogonal"),
+            theory.prod_direction_error(128, bits, "orthogonal"),
+        ),
+    ):
+        found = attention.direction_error(x, made.decode(made.encode(x)))
+        assert found == pytest.approx(predicted, rel=0.02)
+
+
+def test_the_largest_query_is_the_mean_of_the_largest():
+    rng = np.random.default_rng(2)
+    for dim, count in ((64, 8), (128, 256)):
+        drawn = rng.chisquare(dim, (4000, count)).max(axis=1) / dim
+        error = drawn.std() / np.sqrt(len(drawn))
+        assert abs(drawn.mean() - theory.largest_squared_norm(dim, count)) < 4.5 * error
+
+
+def test_a_calibration_sees_no_more_directions_than_tokens_or_ranks():
+    for rank in (8, 128):
+        found = [theory.calibrated_dim(rank, tokens) for tokens in (1, 10, 100, 10**6)]
+        assert found[0] == 1
+        assert found == sorted(found)
+        assert found[-1] == pytest.approx(rank, rel=1e-3)
+        assert all(value <= tokens for value, tokens in zip(found, (1, 10, 100), strict=False))
