@@ -200,7 +200,7 @@ def check(
     type=click.Choice(EFFORTS),
     default="standard",
     show_default=True,
-    help="10, 40 or 200 trials a study.",
+    help="10, 40 or 200 trials a study, more of the small ones.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--workers", type=click.IntRange(1), help="Processes.  [default: one for each core]")
@@ -241,7 +241,7 @@ def reproduce(
     if record is not None and not record.name:
         raise Refusal("--record must name a file")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
-    done = 0
+    done = total = 0
     try:
         settings = run.Settings(papers, claims, effort, seed, str(tensors or ""))
         with redirect_stdout(sys.stderr):
@@ -264,6 +264,8 @@ def reproduce(
     except ValueError as problem:
         raise Refusal(str(problem)) from None
     except OSError as problem:
+        if record is None:
+            raise
         raise Refusal(f"{str(record)!r} cannot be used: {problem.strerror}") from None
     if as_json:
         click.echo(json.dumps(asdict(results), allow_nan=False, indent=1))

@@ -7,6 +7,7 @@ order of the plan, whatever ran them, so a run that was stopped goes on from its
 ends in the same bytes.
 """
 
+import hashlib
 import json
 import sys
 from collections import Counter
@@ -37,7 +38,7 @@ DIMS = (64, 128)  # of the claims about a single codec
 BITS = (1, 2, 3, 4, 5, 6)
 ALPHA = 1e-3  # false alarms a run, over all judged quantities
 SPLIT = 500  # quantities that share it
-REPORTED_ALPHA = 0.05  # of each interval that nothing can fail
+REPORTED_ALPHA = 0.05  # of a question that nothing can fail, over its quantities
 JUDGED = ("theorem", "derived")
 
 CODEC_CLAIMS = tuple(claim for claim in catalogue.CLAIMS if claim.source != "interface")
@@ -127,6 +128,11 @@ class Outcome:
     holds: int
     of: int
 
+    @property
+    def words(self) -> list[str]:
+        """The verdict and what became of what is only reported, where a claim has both."""
+        return self.outcome.split("; ")
+
 
 @dataclass
 class Results:
@@ -142,7 +148,7 @@ class Results:
     def exit_code(self) -> int:
         """0 no theorem or derived claim violates and all are decided, 1 one violates, 3 one
         is undecided or failed, or nothing applies."""
-        found = {outcome.outcome.split(";")[0] for outcome in self.outcomes}
+        found = {word for outcome in self.outcomes for word in outcome.words}
         if "violates" in found:
             return 1
         if found & {"inconclusive", "error"} or found <= {"not applicable"}:
@@ -234,6 +240,7 @@ class Evidence:
         self.names: dict[str, list[str]] = {}
         self.rows: dict[str, list[NDArray[np.float64]]] = {}
         self.errors: dict[str, str] = {}
+        self._tables: dict[str, NDArray[np.float64]] = {}
 
     def recorded(self, line: Line) -> Iterator[Line]:
         """A task's line as the record has it: a study's figures are named once, before its
@@ -272,8 +279,9 @@ class Evidence:
         """The figures called `names`, each over the trials. KeyError where one is missing."""
         places = {name: place for place, name in enumerate(self.names.get(study, []))}
         chosen = [places[name] for name in names]
-        table = np.array(self.rows[study])
-        return [table[:, place] for place in chosen]
+        if study not in self._tables or len(self._tables[study]) != len(self.rows[study]):
+            self._tables[study] = np.array(self.rows[study])
+        return [self._tables[study][:, place] for place in chosen]
 
 
 # Judging ----------------------------------------------------------------------------------
@@ -300,7 +308,7 @@ def _finding(
     claim: PaperClaim, question: Question, quantity: Quantity, evidence: Evidence
 ) -> Finding:
     judged = claim.standing_of(question) in JUDGED and not question.aside
-    alpha = ALPHA / SPLIT if judged else REPORTED_ALPHA
+    alpha = ALPHA / SPLIT if judged else REPORTED_ALPHA / len(question.quantities)
     about: dict[str, Any] = {
         "id": claim.id,
         "question": question.text,
@@ -308,7 +316,7 @@ def _finding(
         "study": quantity.study,
         "method": quantity.method,
         "figures": quantity.figures,
-        "band": _ends(quantity.band),
+        "band": ends(quantity.band),
         "predicted": quantity.predicted,
         "paper": quantity.paper,
         "alpha": alpha,
@@ -325,13 +333,15 @@ def _finding(
         columns = evidence.columns(quantity.study, quantity.figures)
     except KeyError:
         return without("not applicable", f"{claim.id} needs {', '.join(claim.needs)}")
-    with np.errstate(all="ignore"):
-        interval, p = quantity.interval(columns, alpha)
+    undefined = "the figures are 0 or too large for a ratio, a logarithm or a distance"
+    try:
+        with np.errstate(all="ignore"):
+            interval, p = quantity.interval(columns, alpha)
+    except ValueError:
+        return without("error", undefined)
     if not all(map(isfinite, (interval.estimate, interval.low, interval.high))):
-        return without("error", "a ratio of figures that are 0")
+        return without("error", undefined)
     verdict = compare(interval, quantity.band)
-    if quantity.method == "same":  # "cannot be told apart": the test does not reject
-        verdict = "conforms" if interval.low == 0 else "violates"
     words = (
         {"undecided": "inconclusive"} if judged else {"conforms": "agrees", "violates": "differs"}
     )
@@ -339,14 +349,15 @@ def _finding(
         **about,
         verdict=words.get(verdict, verdict),
         estimate=interval.estimate,
-        interval=_ends(Band(interval.low, interval.high)),
+        interval=ends(Band(interval.low, interval.high)),
         p=p,
         n=len(columns[0]),
         reason="",
     )
 
 
-def _ends(band: Band) -> tuple[float | None, float | None]:
+def ends(band: Band) -> tuple[float | None, float | None]:
+    """Low and high end, None where there is none."""
     return (
         band.low if isfinite(band.low) else None,
         band.high if isfinite(band.high) else None,
@@ -383,9 +394,9 @@ def _outcome(claim: PaperClaim, answered: Sequence[tuple[Question, Sequence[Find
         words.append(next(word for word in WORST_FIRST if word in verdicts))
     if reported:
         answers = [_answer(question, found) for question, found in reported]
-        order = ("error", "not reproduced", "undecided", "reproduced", "not applicable")
+        order = ("error", "not applicable", "not reproduced", "undecided", "reproduced")
         word = next(word for word in order if word in answers)
-        words.append("contested" if claim.standing == "contested" and word in order[1:4] else word)
+        words.append("contested" if claim.standing == "contested" and word in order[2:] else word)
     details = []
     for question, found in counted:
         there = [finding.verdict for finding in found if finding.verdict != "not applicable"]
@@ -512,6 +523,7 @@ def _header(
     }
     first = record.header(about, run)
     del first["started"]  # a run that is resumed ends in the same bytes as one that was not
+    first["measured_by"] = hashlib.sha256(Path(studies.__file__).read_bytes()).hexdigest()
     plain: Line = json.loads(json.dumps(first))
     return plain
 
@@ -527,8 +539,8 @@ class _Record:
         self._complete = False
         if path is None:
             return
-        if not path.exists():
-            self._file = path.open("xb")
+        if not path.exists() or path.stat().st_size == 0:
+            self._file = path.open("wb")
             self.write(first)
             return
         self._file = file = path.open("r+b")
@@ -549,7 +561,7 @@ class _Record:
             self._file.close()
 
     def write(self, line: Line) -> None:
-        """Appends a line; it is on disk when this returns."""
+        """Appends a line, at once, so that a killed run keeps it."""
         if self._file is not None:
             self._file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
             self._file.flush()
@@ -576,13 +588,7 @@ class _Record:
                 f"{str(path)!r} exists and is not a record of kvassay; name a new file"
             )
         if header != first:
-            differing = [
-                f"{part}.{key}" if isinstance(value, dict) else part
-                for part, value in first.items()
-                for key in (value if isinstance(value, dict) else (part,))
-                if (header.get(part) or {} if isinstance(value, dict) else header).get(key)
-                != (value[key] if isinstance(value, dict) else value)
-            ]
+            differing = sorted({name for name, _ in _flat(first).items() ^ _flat(header).items()})
             raise ValueError(
                 f"{str(path)!r} is the record of another run (it differs in "
                 f"{', '.join(differing) or 'its header'}); name a new file"
@@ -628,6 +634,15 @@ class _Record:
                     f"{str(path)!r} exists and is not a record of kvassay; name a new file"
                 )
             yield line, place
+
+
+def _flat(header: Line) -> dict[str, str]:
+    """The header's values by name, those of its objects as object.name."""
+    flat: dict[str, str] = {}
+    for part, value in header.items():
+        inner = value.items() if isinstance(value, dict) else [("", value)]
+        flat |= {f"{part}.{name}".strip("."): json.dumps(each) for name, each in inner}
+    return flat
 
 
 def _belongs(line: Line, task: Task) -> bool:

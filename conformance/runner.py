@@ -380,27 +380,37 @@ def in_processes(
     workers: int,
     failed: Callable[[T, str], R],
 ) -> Iterator[R]:
-    """The same in processes of our own. Where one dies, the tasks that were not done run
-    again one by one, so that only the one that kills its process has failed."""
+    """The same in processes of our own. Where one dies, the tasks that were in flight run again
+    one by one, so that only the one that kills its process has failed."""
     done = 0
-    with process_pool(workers) as pool:
-        try:
-            for result in submitted(pool, function, tasks, window=4 * workers):
-                yield result
-                done += 1
-        except BrokenExecutor:
-            pass
-        except (KeyboardInterrupt, GeneratorExit):  # tasks in flight may take long, or hang
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in active_children():
-                child.kill()
-            raise
-    for task in tasks[done:]:
-        with process_pool(1) as pool:
+    while done < len(tasks):
+        with process_pool(workers) as pool:
             try:
-                yield pool.submit(function, task).result()
+                for result in submitted(pool, function, tasks[done:], window=4 * workers):
+                    yield result
+                    done += 1
+                return
             except BrokenExecutor:
-                yield failed(task, "the backend ended the process it ran in (a crash)")
+                pass
+            except (KeyboardInterrupt, GeneratorExit):  # tasks in flight may take long, or hang
+                _end_now(pool)
+                raise
+        for task in tasks[done : done + 4 * workers]:  # one of these it was
+            with process_pool(1) as pool:
+                try:
+                    yield pool.submit(function, task).result()
+                except BrokenExecutor:
+                    yield failed(task, "the backend ended the process it ran in (a crash)")
+                except (KeyboardInterrupt, GeneratorExit):
+                    _end_now(pool)
+                    raise
+            done += 1
+
+
+def _end_now(pool: ProcessPoolExecutor) -> None:
+    pool.shutdown(wait=False, cancel_futures=True)
+    for child in active_children():
+        child.kill()
 
 
 def process_pool(workers: int) -> ProcessPoolExecutor:

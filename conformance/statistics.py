@@ -164,6 +164,23 @@ def jackknife_interval(
     return Interval(estimate, estimate - half, estimate + half)
 
 
+def least_ratio_interval(
+    rivals: Sequence[NDArray[np.float64]], own: NDArray[np.float64], alpha: float
+) -> Interval:
+    """Interval for the least of the ratios of geometric means, rival over own, trials paired.
+
+    Each ratio has its interval at alpha over their number; the least of the ratios lies
+    between the least of the low ends and the least of the high ends.
+    """
+    ones = np.ones(len(own))
+    found = [
+        exponential(ratio_interval(np.log(rival) - np.log(own), ones, alpha / len(rivals)))
+        for rival in rivals
+    ]
+    ends = ([getattr(each, end) for each in found] for end in ("estimate", "low", "high"))
+    return Interval(*(min(values) for values in ends))
+
+
 def rank_interval(x: ArrayLike, y: ArrayLike, alpha: float) -> tuple[Interval, float]:
     """Rank-biserial correlation with its interval, and the p-value of Mann-Whitney's U.
 
@@ -175,19 +192,20 @@ def rank_interval(x: ArrayLike, y: ArrayLike, alpha: float) -> tuple[Interval, f
     fewer = min(np.size(x), np.size(y))
     theta = ((r + 1) / 2 * fewer + 1) / (fewer + 2)
     half = 2 * float(-special.ndtri(alpha / 2)) * sqrt(theta * (1 - theta) / fewer)
-    return Interval(r, max(-1.0, r - half), min(1.0, r + half)), p
+    centre = 2 * theta - 1
+    low, high = max(-1.0, centre - half), min(1.0, centre + half)
+    return Interval(r, min(r, low), max(r, high)), p
 
 
-def same_distribution(x: ArrayLike, y: ArrayLike, alpha: float) -> tuple[Interval, float]:
-    """Kolmogorov-Smirnov distance with its interval, and the p-value of the test.
+def distance_interval(x: ArrayLike, y: ArrayLike, alpha: float) -> tuple[Interval, float]:
+    """Kolmogorov-Smirnov distance of two laws with its interval, and the p-value of the test.
 
-    The low end is 0 exactly where the test does not reject at `alpha`. Else the ends are those
-    of Dvoretzky-Kiefer-Wolfowitz, one for each sample.
+    By Dvoretzky-Kiefer-Wolfowitz each empirical CDF is within sqrt(log(4/alpha) / 2n) of its
+    law with probability 1 - alpha/2, hence their distance within the sum of both.
     """
     distance, p = two_sample_distance(x, y)
     margin = sum(sqrt(log(4 / alpha) / (2 * np.size(sample))) for sample in (x, y))
-    low = max(0.0, distance - margin) if p < alpha else 0.0
-    return Interval(distance, max(low, 1e-9) if p < alpha else 0.0, min(1.0, distance + margin)), p
+    return Interval(distance, max(0.0, distance - margin), min(1.0, distance + margin)), p
 
 
 def rank_biserial(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from kvassay.conformance import studies
 from kvassay.conformance.papers import PaperClaim, Question
-from kvassay.conformance.reproduce import ALL, Finding, Outcome, Results
+from kvassay.conformance.reproduce import ALL, Finding, Outcome, Results, ends
 from kvassay.conformance.terminal import STANDINGS, STYLES
 
 COLOURS = {
@@ -86,6 +86,9 @@ def _answer(claim: PaperClaim, question: Question, found: Sequence[Finding]) -> 
     text.append(f"{good} of {len(there)}", style=style)
     if undecided:
         text.append(f" ({undecided} undecided)", style="yellow")
+    for verdict in ("error", "not applicable"):
+        if number := sum(finding.verdict == verdict for finding in found):
+            text.append(f" ({number} {verdict})", style=STYLES[verdict])
     estimates = [finding.estimate for finding in there if finding.estimate is not None]
     low, high = min(estimates), max(estimates)
     text.append(f"; {low:.4g} ... {high:.4g}" if low != high else f"; {low:.4g}")
@@ -128,8 +131,10 @@ def _measured(finding: Finding) -> str:
 
 def _claimed(finding: Finding) -> str:
     low, high = finding.band
-    if finding.method in ("same", "energy"):
-        return "the same" if finding.method == "same" else "differ"
+    return "differ" if finding.method == "energy" else _words(low, high)
+
+
+def _words(low: float | None, high: float | None) -> str:
     if low is None:
         return f"at most {_end(high)}"
     return f"at least {_end(low)}" if high is None else f"[{_end(low)}, {_end(high)}]"
@@ -153,7 +158,7 @@ def _sentence(results: Results) -> Text:
     reported = [item for item in results.outcomes if item not in judged]
 
     def those(items: Sequence[Outcome], word: str) -> list[str]:
-        return [item.id for item in items if item.outcome.split("; ")[0] == word]
+        return [item.id for item in items if word in item.words]
 
     if violated := those(judged, "violates"):
         text = Text(f"{results.backend} VIOLATES {', '.join(violated)}", style="bold red")
@@ -161,17 +166,24 @@ def _sentence(results: Results) -> Text:
         text = Text(f"{results.backend}: not everything is decided", style="bold yellow")
     else:
         text = Text(f"{results.backend} conforms to every claim that applies", style="bold green")
-    parts = [f"{len(judged)} theorem or derived"]
+    parts = [f"{len(those(judged, 'conforms'))} of {len(judged)} theorem or derived conform"]
     parts += [
         f"{len(those(reported, word))} {word}"
-        for word in ("reproduced", "not reproduced", "contested", "undecided", "error")
+        for word in (
+            "reproduced",
+            "not reproduced",
+            "contested",
+            "undecided",
+            "not applicable",
+            "error",
+        )
         if those(reported, word)
     ]
     settings = results.settings
     return text.append(
         f"\n{len(results.outcomes)} claim{'s' * (len(results.outcomes) > 1)}: {', '.join(parts)}"
         f"\neffort {settings.effort}, seed {settings.seed}; intervals of theorem and derived "
-        "claims all hold in\n999 runs of 1000, those of reported ones 95 % each",
+        "claims all hold in\n999 runs of 1000, those of a reported question together in 95 of 100",
         style="not bold default",
     )
 
@@ -188,7 +200,7 @@ def show_paper_claim(claim: PaperClaim) -> None:
         ("standing", f"{claim.standing}: {STANDINGS[claim.standing]}"),
         ("needs", ", ".join(claim.needs)),
         ("unit", claim.unit),
-        ("violated", claim.meaning or "no backend can fail it"),
+        ("violated", claim.meaning or "never: it is only reported"),
     ]
     if claim.kills:
         rows.append(("catches", f"{', '.join(claim.kills)} (`kvassay faults` tells what they are)"))
@@ -200,14 +212,14 @@ def show_paper_claim(claim: PaperClaim) -> None:
         questions.add_column(heading)
     for question in claim.questions:
         first = question.quantities[0]
-        low, high = first.band.low, first.band.high
-        band = f"{low:.4g} to {high:.4g}" if first.method != "same" else "the same"
+        low, high = ends(first.band)
+        band = "differ" if first.method == "energy" else _words(low, high)
         questions.add_row(
             escape(question.text),
             "aside" if question.aside else question.holds,
             str(len(question.quantities)),
             escape(first.where),
-            band,
+            escape(band),
         )
     console.print(questions)
     measured = Table(box=box.SIMPLE_HEAD, pad_edge=False)
