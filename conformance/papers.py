@@ -1215,6 +1215,16 @@ CLAIMS: tuple[PaperClaim, ...] = (
                 ),
                 aside=True,
             ),
+            Question(
+                "QJL on the semantic part alone",
+                tuple(
+                    item
+                    for sketched in ("SQU-QKV", "SQU-KQV")
+                    for bits in (2, 4)
+                    for item in _against(sketched, "SQU-KV", bits, AT_LEAST_1, *POPULATIONS)
+                ),
+                aside=True,
+            ),
         ),
     ),
     PaperClaim(

@@ -1,5 +1,6 @@
 from dataclasses import replace
 from math import inf
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -246,3 +247,9 @@ def test_what_a_question_comes_to(holds, verdicts, outcome):
 def test_bands_without_an_end_are_recorded_as_none():
     assert reproduce.ends(Band(-inf, 1)) == (None, 1)
     assert reproduce.ends(Band(0, inf)) == (0, None)
+
+
+def test_the_document_tells_what_became_of_every_claim():
+    text = (Path(__file__).parents[1] / "docs" / "reproduced.md").read_text()
+    rows = [line.split(" | ")[0].strip("| ") for line in text.splitlines() if line.startswith("| ")]
+    assert [row for row in rows if row in THE_33] == list(reproduce.ALL)
