@@ -64,7 +64,7 @@ class Fault:
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of codec that can have it."""
-        if getattr(self.codec_class, "alone", False):
+        if self.kind == SPECTRAL or getattr(self.codec_class, "alone", False):
             return (self.kind,)
         nearest = next(k for k in (PROD, MSE, SCALAR) if issubclass(self.codec_class, _BASES[k]))
         return tuple(_BASES)[tuple(_BASES).index(nearest) :]

@@ -222,7 +222,8 @@ def rank_biserial(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:
 
     x, y = _sample("x", x, 1), _sample("y", y, 1)
     result = stats.mannwhitneyu(x, y, alternative="two-sided")
-    return float(2 * result.statistic / (len(x) * len(y)) - 1), float(result.pvalue)
+    p = 1.0 if np.isnan(result.pvalue) else float(result.pvalue)  # all values are equal
+    return float(2 * result.statistic / (len(x) * len(y)) - 1), p
 
 
 def two_sample_distance(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:

@@ -155,7 +155,6 @@ def _reasons(findings: Sequence[Finding]) -> Iterator[Text]:
 
 def _sentence(results: Results) -> Text:
     judged = [item for item in results.outcomes if item.standing in ("theorem", "derived")]
-    reported = [item for item in results.outcomes if item not in judged]
 
     def those(items: Sequence[Outcome], word: str) -> list[str]:
         return [item.id for item in items if word in item.words]
@@ -168,7 +167,7 @@ def _sentence(results: Results) -> Text:
         text = Text(f"{results.backend} conforms to every claim that applies", style="bold green")
     parts = [f"{len(those(judged, 'conforms'))} of {len(judged)} theorem or derived conform"]
     parts += [
-        f"{len(those(reported, word))} {word}"
+        f"{len(those(results.outcomes, word))} {word}"
         for word in (
             "reproduced",
             "not reproduced",
@@ -177,7 +176,7 @@ def _sentence(results: Results) -> Text:
             "not applicable",
             "error",
         )
-        if those(reported, word)
+        if those(results.outcomes, word)
     ]
     settings = results.settings
     return text.append(

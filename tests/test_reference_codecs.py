@@ -165,7 +165,9 @@ def test_unknown_names_are_refused():
     with pytest.raises(ValueError, match="sketch must be one of"):
         codec("turboquant-prod", 16, 3, 0, sketch="count")
     with pytest.raises(ValueError, match="rotation must be one of"):
-        codec("turboquant-mse", 16, 3, 0, rotation="none")
+        codec("turboquant-mse", 16, 3, 0, rotation="dct")
+    with pytest.raises(ValueError, match="generator must be one of PCG64, MT19937"):
+        codec("turboquant-mse", 16, 3, 0, generator="Philox")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -56,7 +56,7 @@ def test_signs_come_before_the_transform():
     assert np.abs(rotated).max() < 6
 
 
-@pytest.mark.parametrize("name", hadamard.ROTATIONS)
+@pytest.mark.parametrize("name", [name for name in hadamard.ROTATIONS if name != "none"])
 def test_two_seeds_give_two_rotations_and_one_seed_one(name):
     first, again, other = (
         hadamard.rotation(name, 64, np.random.default_rng(seed)).forward(np.eye(64))
