@@ -22,6 +22,16 @@ KINDS = ("scalar", "turboquant-mse", "turboquant-prod")
 SKETCHES = ("gaussian", "orthogonal")
 EFFORTS = ("quick", "standard", "thorough")
 
+# Options that several commands have.
+CLAIMS = click.option("--claim", "claims", multiple=True, help="Only this claim.  [default: all]")
+SEED = click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+WORKERS = click.option(
+    "--workers", type=click.IntRange(1), help="Processes.  [default: one for each core]"
+)
+AS_JSON = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."
+)
+
 
 class Refusal(click.ClickException):
     """Bad input: one sentence on stderr, exit code 2."""
@@ -60,7 +70,7 @@ def main() -> None:
     show_default=True,
     help="Payload bits a coordinate, the sketch bit included.",
 )
-@click.option("--claim", "claims", multiple=True, help="Only this claim.  [default: all]")
+@CLAIMS
 @click.option(
     "--effort",
     type=click.Choice(EFFORTS),
@@ -68,14 +78,14 @@ def main() -> None:
     show_default=True,
     help="How small a violation must be found.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--workers", type=click.IntRange(1), help="Processes.  [default: one for each core]")
+@SEED
+@WORKERS
 @click.option(
     "--record",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the evidence to this new file, as JSON lines.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@AS_JSON
 @click.option(
     "--deviations",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -194,7 +204,7 @@ def check(
 @click.option(
     "--paper", "papers", multiple=True, type=click.Choice(["A", "B"]), help="[default: both]"
 )
-@click.option("--claim", "claims", multiple=True, help="Only this claim.  [default: all]")
+@CLAIMS
 @click.option(
     "--effort",
     type=click.Choice(EFFORTS),
@@ -202,8 +212,8 @@ def check(
     show_default=True,
     help="10, 40 or 200 trials a study, more of the small ones.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--workers", type=click.IntRange(1), help="Processes.  [default: one for each core]")
+@SEED
+@WORKERS
 @click.option(
     "--record",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -214,7 +224,7 @@ def check(
     type=click.Path(dir_okay=False, path_type=Path),
     help="Q, K and V of your own (.safetensors or .npz) instead of those that ship.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@AS_JSON
 def reproduce(
     backend: str,
     papers: tuple[str, ...],

@@ -30,7 +30,7 @@ from kvassay.conformance.experiments import BackendFault, Effort
 from kvassay.conformance.papers import PaperClaim, Quantity, Question
 from kvassay.conformance.protocol import Backend
 from kvassay.conformance.record import Entry
-from kvassay.conformance.statistics import Band, compare
+from kvassay.conformance.statistics import compare
 
 Line = dict[str, Any]
 
@@ -316,7 +316,7 @@ def _finding(
         "study": quantity.study,
         "method": quantity.method,
         "figures": quantity.figures,
-        "band": ends(quantity.band),
+        "band": runner.ends(quantity.band),
         "predicted": quantity.predicted,
         "paper": quantity.paper,
         "alpha": alpha,
@@ -349,18 +349,10 @@ def _finding(
         **about,
         verdict=words.get(verdict, verdict),
         estimate=interval.estimate,
-        interval=ends(Band(interval.low, interval.high)),
+        interval=runner.ends(interval),
         p=p,
         n=len(columns[0]),
         reason="",
-    )
-
-
-def ends(band: Band) -> tuple[float | None, float | None]:
-    """Low and high end, None where there is none."""
-    return (
-        band.low if isfinite(band.low) else None,
-        band.high if isfinite(band.high) else None,
     )
 
 
@@ -376,7 +368,7 @@ def _codec_outcome(claim: Claim, entries: Sequence[Entry]) -> Outcome:
         claim.id,
         claim.standing,
         worst,
-        _counted("conforms", good, applicable),
+        f"conforms in {good} of {len(applicable)} cells and parts",
         good,
         len(applicable),
     )
@@ -428,10 +420,6 @@ def _answer(question: Question, found: Sequence[Finding]) -> str:
     if len(verdicts) - differ < least[question.holds]:
         return "not reproduced"
     return "undecided"
-
-
-def _counted(word: str, good: int, there: Sequence[str]) -> str:
-    return f"{word} in {good} of {len(there)} cells and parts"
 
 
 def violates(backend: Backend, claim: PaperClaim, trials: int = 10) -> bool:

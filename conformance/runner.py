@@ -309,7 +309,7 @@ def _look(item: _Open, values: list[Any] | None, task: Task, count: int) -> None
         item.entry,
         verdict=verdict,
         estimate=interval.estimate,
-        interval=_ends(interval),
+        interval=ends(interval),
         n=count,
         smallest_violation=claim.smallest_violation(count, cell, name, task.effort, item.alpha),
     )
@@ -331,7 +331,7 @@ def _open(task: Task) -> list[_Open]:
             estimate=None,
             interval=None,
             predicted=claim.prediction(task.cell, part.name),
-            band=_ends(claim.band(task.cell, part.name, task.effort)),
+            band=ends(claim.band(task.cell, part.name, task.effort)),
             n=0,
             alpha=task.alpha,
             beta=claim.beta,
@@ -356,7 +356,8 @@ def _command(task: Task, claim: Claim) -> str:
     )
 
 
-def _ends(span: Band | Interval) -> tuple[float | None, float | None]:
+def ends(span: Band | Interval) -> tuple[float | None, float | None]:
+    """Low and high end, None where there is none."""
     low, high = span.low, span.high
     return (low if isfinite(low) else None, high if isfinite(high) else None)
 

@@ -26,6 +26,7 @@ from kvassay.reference import attention, regimes, sphere, theory
 from kvassay.reference.codecs import codec as reference_codec
 from kvassay.reference.regimes import Regime, Sample
 from kvassay.reference.schemes import TURBOQUANT, Half, Scheme, scheme
+from kvassay.reference.spectral import calibrate, prune_by_gap
 
 Array = NDArray[np.float64]
 Figures = dict[str, float]
@@ -36,6 +37,7 @@ SKETCHES = ("gaussian", "orthogonal")
 
 SCALAR, MSE = Half("scalar"), Half("turboquant-mse")
 PROD = {sketch: Half("turboquant-prod", sketch) for sketch in SKETCHES}
+ROTATED_HALVES = (MSE, *PROD.values())
 UNIFORM, FILLED = Half("spectral", "", "uniform"), Half("spectral", "", "water-filling")
 
 
@@ -203,7 +205,7 @@ def population(bench: Bench, regime: Regime | None) -> Figures:
             kl = attention.kl_divergence(log_p, log_q)
             figures[f"kl {half} {bits}"] = float(kl.mean())
             figures[f"kl-max {half} {bits}"] = float(kl.max())
-            if half in (MSE, *PROD.values()):
+            if half in ROTATED_HALVES:
                 figures[f"kl-predicted {half} {bits}"] = _predicted_kl(sample, log_p, half, bits)
                 figures[f"recall {half} {bits}"] = float(attention.top_recall(log_p, log_q).mean())
                 figures[f"shifts {half} {bits}"] = float(
@@ -265,7 +267,7 @@ def softmax(bench: Bench) -> Figures:
     lengths = np.linalg.norm(sample.q, axis=1)[:, None] * np.linalg.norm(sample.k, axis=1) / dim
     figures: Figures = {}
     for bits in (2, 4, 6):
-        for half in (MSE, *PROD.values()):
+        for half in ROTATED_HALVES:
             codec = bench.codec(half, dim, bits, "k")
             if codec is None:
                 continue
@@ -286,7 +288,7 @@ def softmax(bench: Bench) -> Figures:
             figures[f"kl-max {name}"] = float(kl.max())
             figures[f"shifts {name}"] = float(attention.argmax_shifts(log_p, log_q).mean())
             figures |= _surrogate(bench, name, half, exact, lengths, variance)
-        for half in (MSE, *PROD.values()):
+        for half in ROTATED_HALVES:
             codec = bench.codec(half, dim, bits, "v")
             if codec is None or not codec.decode_complete:
                 continue
@@ -347,7 +349,7 @@ def direction(bench: Bench, dim: int, populations: Mapping[str, Regime]) -> Figu
     for where, regime in populations.items():
         sample = bench.draw(regime, where)
         for bits in BITS:
-            for half in (SCALAR, MSE, *PROD.values()):
+            for half in (SCALAR, *ROTATED_HALVES):
                 codec = bench.codec(half, dim, bits, f"k {where}")
                 if codec is not None and codec.decode_complete:
                     decoded = _code(codec, sample.k).decoded
@@ -396,15 +398,19 @@ def pathology(bench: Bench) -> Figures:
     figures: Figures = {}
     for where, (regime, factors) in cases.items():
         sample = bench.draw(regime, where)
-        for half in (MSE, *PROD.values(), UNIFORM):
+        exact = attention.scores(sample.q, sample.k)
+        exact_weights = {
+            label: attention.log_softmax(factor * exact) for label, factor in factors.items()
+        }
+        for half in (*ROTATED_HALVES, UNIFORM):
             options = _calibration(half, sample, "k")
             codec = bench.codec(half, dim, bits, f"k {where}", **options)
             if codec is None:
                 continue
             coded = _code(codec, sample.k)
-            exact, estimates = attention.scores(sample.q, sample.k), _estimates(coded, sample.q)
+            estimates = _estimates(coded, sample.q)
             for label, factor in factors.items():
-                log_p = attention.log_softmax(factor * exact)
+                log_p = exact_weights[label]
                 log_q = attention.log_softmax(factor * estimates)
                 kl = attention.kl_divergence(log_p, log_q)
                 name = f"{half} {bits}, {where}{label}"
@@ -505,8 +511,6 @@ def spurious(bench: Bench) -> Figures:
     """Rank-8 keys at 2 and 4 bits, d = 128, where a share of the 256 calibration tokens is one
     direction that the data do not have: error and cosine of K and the attention output, as
     calibrated, cut back by the spectral-gap rule, and cut at the largest gap of all."""
-    from kvassay.reference.spectral import calibrate, prune_by_gap
-
     sample = bench.draw(regimes.LowRank(rank=8, dim=128, tokens=256, queries=64, calibration=256))
     log_p = attention.log_softmax(attention.scores(sample.q, sample.k))
     output = np.exp(log_p) @ sample.v
@@ -596,7 +600,7 @@ def values(bench: Bench) -> Figures:
             exact = weights @ sample.v
             figures[f"attended, {where}"] = float(np.mean(1 / np.sum(weights**2, axis=1)))
             for bits in (2, 3, 4):
-                for half in (MSE, *PROD.values()):
+                for half in ROTATED_HALVES:
                     codec = bench.codec(half, 128, bits, "v")
                     if codec is not None and codec.decode_complete:
                         decoded = _code(codec, sample.v).decoded

@@ -138,7 +138,10 @@ def _finding(claim: Claim, entries: Sequence[Entry]) -> Panel:
         where = f"{_cell(entry)}, {entry.part}"
         style = STYLES[entry.verdict]
         table.add_row(
-            escape(where), Text(_measured(entry), style=style), _band(entry), str(entry.n)
+            escape(where),
+            Text(measured(entry.estimate, entry.interval), style=style),
+            _band(entry),
+            str(entry.n),
         )
     hidden = len(entries) - min(SHOWN, len(entries))
     verdicts = Counter(entry.verdict for entry in entries)
@@ -173,24 +176,24 @@ def _cell(entry: Entry) -> str:
     return f"{entry.kind} {entry.sketch}".strip() + f" d={entry.dim} b={entry.bits}"
 
 
-def _measured(entry: Entry) -> str:
-    assert entry.interval is not None
-    assert entry.estimate is not None
-    low, high = entry.interval
-    if low == high:
-        return f"{entry.estimate:.4g}"
-    return f"{entry.estimate:.4g} [{_end(low)}, {_end(high)}]"
+def measured(estimate: float | None, interval: tuple[float | None, float | None] | None) -> str:
+    """The estimate and, where it is not a point, its interval."""
+    assert estimate is not None
+    assert interval is not None
+    low, high = interval
+    return f"{estimate:.4g}" if low == high else f"{estimate:.4g} [{end(low)}, {end(high)}]"
 
 
 def _band(entry: Entry) -> str:
     assert entry.band is not None
     low, high = entry.band
     if low is None:
-        return f"at most {_end(high)}"
-    return escape(f"{_end(entry.predicted)} [{_end(low)}, {_end(high)}]")
+        return f"at most {end(high)}"
+    return escape(f"{end(entry.predicted)} [{end(low)}, {end(high)}]")
 
 
-def _end(value: float | None) -> str:
+def end(value: float | None) -> str:
+    """One end of an interval or a band."""
     return "-" if value is None else f"{value:.4g}"
 
 

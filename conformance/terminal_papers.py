@@ -12,8 +12,9 @@ from rich.text import Text
 
 from kvassay.conformance import studies
 from kvassay.conformance.papers import PaperClaim, Question
-from kvassay.conformance.reproduce import ALL, Finding, Outcome, Results, ends
-from kvassay.conformance.terminal import STANDINGS, STYLES
+from kvassay.conformance.reproduce import ALL, Finding, Outcome, Results
+from kvassay.conformance.runner import ends
+from kvassay.conformance.terminal import STANDINGS, STYLES, end, measured
 
 COLOURS = {
     **STYLES,
@@ -121,12 +122,10 @@ def _quantities(found: Sequence[Finding]) -> Table:
 
 
 def _measured(finding: Finding) -> str:
-    if finding.estimate is None or finding.interval is None:
+    if finding.estimate is None:
         return "-"
-    low, high = finding.interval
-    ends = "" if low == high else f" [{_end(low)}, {_end(high)}]"
     p = f" p={finding.p:.2g}" if finding.p is not None else ""
-    return f"{finding.estimate:.4g}{ends}{p}"
+    return measured(finding.estimate, finding.interval) + p
 
 
 def _claimed(finding: Finding) -> str:
@@ -136,12 +135,8 @@ def _claimed(finding: Finding) -> str:
 
 def _words(low: float | None, high: float | None) -> str:
     if low is None:
-        return f"at most {_end(high)}"
-    return f"at least {_end(low)}" if high is None else f"[{_end(low)}, {_end(high)}]"
-
-
-def _end(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+        return f"at most {end(high)}"
+    return f"at least {end(low)}" if high is None else f"[{end(low)}, {end(high)}]"
 
 
 def _reasons(findings: Sequence[Finding]) -> Iterator[Text]:

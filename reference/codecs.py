@@ -53,16 +53,13 @@ class Code:
         return {name: part for name, part in vars(self).items() if part is not None}
 
 
-class Scalar:
-    """Per-vector norm and Lloyd-Max on the coordinates as they are: no rotation.
+class PerVector:
+    """What the codecs share: the norm of each vector apart, and coordinates of its direction.
 
-    The baseline of both papers ("KV", "Plain-KV").
+    A codec says how a direction becomes coordinates and back, and how those are stored.
     """
 
-    def __init__(self, dim: int, bits: int) -> None:
-        self.dim = require_integer("dim", dim, 2)
-        self.bits = require_integer("bits", bits, 1, MAX_BITS)
-        self._book = codebook(dim, bits)
+    dim: int
 
     def encode(self, x: Array) -> Code:
         """Code of the rows of `x`, (N, d) of any floating dtype, finite. ValueError else."""
@@ -87,6 +84,30 @@ class Scalar:
     def nbytes(self, code: Code) -> int:
         """Bytes that `code` holds, side information included."""
         return code.nbytes
+
+    def _encode(self, x: Array) -> Code:
+        raise NotImplementedError
+
+    def _coordinates(self, code: Code) -> Array:
+        raise NotImplementedError
+
+    def _to_coordinates(self, x: Array) -> Array:
+        raise NotImplementedError
+
+    def _from_coordinates(self, y: Array) -> Array:
+        raise NotImplementedError
+
+
+class Scalar(PerVector):
+    """Per-vector norm and Lloyd-Max on the coordinates as they are: no rotation.
+
+    The baseline of both papers ("KV", "Plain-KV").
+    """
+
+    def __init__(self, dim: int, bits: int) -> None:
+        self.dim = require_integer("dim", dim, 2)
+        self.bits = require_integer("bits", bits, 1, MAX_BITS)
+        self._book = codebook(dim, bits)
 
     def codebook(self) -> Array:
         """Levels for the coordinates of a unit vector, increasing."""
@@ -173,15 +194,10 @@ class TurboQuantProd(TurboQuantMSE):
             indices = self._book.quantize(residual)
             packed = packing.pack(indices, self.bits - 1)
             residual = residual - self._book.levels[indices]
-        direction, residual_norms = normalize(residual)
-        signs = np.packbits(self._sketch.project(direction) >= 0, axis=1, bitorder="little")
-        return Code(packed, norms, signs, residual_norms)
+        return Code(packed, norms, *sketched(self._sketch, residual))
 
     def _coordinates(self, code: Code) -> Array:
-        if code.signs is None or code.residual_norms is None:
-            raise ValueError("code must hold a sketch, got one without signs")
-        signs = np.where(packing.unpack(code.signs, self._sketch.rows, 1), 1.0, -1.0)
-        correction = qjl.reconstruct(self._sketch, signs, code.residual_norms)
+        correction = from_sketch(self._sketch, code)
         return correction if self.bits == 1 else self._levels(code) + correction
 
 
@@ -241,6 +257,20 @@ def normalize(x: Array) -> tuple[Array, Array]:
     if not np.isfinite(norms).all():
         raise ValueError("x must have norms within float64, got a row whose norm overflows")
     return unit, norms
+
+
+def sketched(sketch: qjl.Sketch, residual: Array) -> tuple[Bytes, Array]:
+    """What a code keeps of the rows of `residual`: packed signs of the sketch, and norms."""
+    direction, norms = normalize(residual)
+    return np.packbits(sketch.project(direction) >= 0, axis=1, bitorder="little"), norms
+
+
+def from_sketch(sketch: qjl.Sketch, code: Code) -> Array:
+    """The residual that the sketch in `code` stands for. ValueError if it holds none."""
+    if code.signs is None or code.residual_norms is None:
+        raise ValueError("code must hold a sketch, got one without signs")
+    signs = np.where(packing.unpack(code.signs, sketch.rows, 1), 1.0, -1.0)
+    return qjl.reconstruct(sketch, signs, code.residual_norms)
 
 
 def _consistent(code: Code) -> Code:

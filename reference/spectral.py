@@ -17,7 +17,14 @@ from scipy.linalg import qr
 
 from kvassay.reference import packing, qjl
 from kvassay.reference._checks import require_choice, require_integer, require_vectors
-from kvassay.reference.codecs import _CHUNK, Code, _consistent, _stream, normalize
+from kvassay.reference.codecs import (
+    Code,
+    PerVector,
+    _stream,
+    from_sketch,
+    normalize,
+    sketched,
+)
 from kvassay.reference.hadamard import rows_times
 from kvassay.reference.lloyd_max import MAX_BITS, Codebook, codebook
 from kvassay.reference.packing import Bytes
@@ -216,7 +223,7 @@ def calibrate(x: ArrayLike) -> Calibration:
     return Calibration(dim, len(unit), _orient(basis), spectrum / np.sum(spectrum))
 
 
-class Spectral:
+class Spectral(PerVector):
     """Per-vector norm, and Lloyd-Max in the calibrated eigenbasis (SpectralQuant; paper B).
 
     The unit vector's coordinates are y. The first s = `effective_dim` (the calibration's
@@ -325,36 +332,15 @@ class Spectral:
         """
         return int(np.sum(self._allocated)) + (self._kept if self._sketch else 0)
 
-    def encode(self, x: Array) -> Code:
-        """Code of the rows of `x`, (N, d) of any floating dtype, finite. ValueError else."""
-        x = require_vectors("x", x, self.dim)
-        parts = [self._encode(x[i : i + _CHUNK]) for i in range(0, len(x), _CHUNK)]
-        if not parts:
-            return self._encode(x)
-        names = parts[0]._parts()
-        return Code(**{n: np.concatenate([getattr(part, n) for part in parts]) for n in names})
-
-    def decode(self, code: Code) -> Array:
-        """Reconstruction, (N, d) float64."""
-        coordinates = self._coordinates(_consistent(code))
-        return rows_times(coordinates, self.calibration.basis) * code.norms[:, None]
-
-    def inner_products(self, q: Array, code: Code) -> Array:
-        """Estimates of <q_i, x_j>, (M, N), without decoding: the query is projected instead."""
-        queries = self._project(require_vectors("q", q, self.dim))
-        coordinates = self._coordinates(_consistent(code))
-        return (rows_times(coordinates, queries.T) * code.norms[:, None]).T
-
-    def nbytes(self, code: Code) -> int:
-        """Bytes that `code` holds, side information included."""
-        return code.nbytes
-
-    def _project(self, x: Array) -> Array:
+    def _to_coordinates(self, x: Array) -> Array:
         return rows_times(x, self.calibration.basis.T)
+
+    def _from_coordinates(self, y: Array) -> Array:
+        return rows_times(y, self.calibration.basis)
 
     def _encode(self, x: Array) -> Code:
         unit, norms = normalize(x)
-        y = self._project(unit)
+        y = self._to_coordinates(unit)
         scaled = y * self._inverse_scales
         packed = [np.zeros((len(x), 0), dtype=np.uint8)]
         packed += [
@@ -365,18 +351,13 @@ class Spectral:
         if self._sketch is None:
             return Code(indices, norms)
         residual = (y - self._levels(indices))[:, : self._kept]
-        direction, residual_norms = normalize(residual)
-        signs = np.packbits(self._sketch.project(direction) >= 0, axis=1, bitorder="little")
-        return Code(indices, norms, signs, residual_norms)
+        return Code(indices, norms, *sketched(self._sketch, residual))
 
     def _coordinates(self, code: Code) -> Array:
         coordinates = self._levels(code.indices)
         if self._sketch is None:
             return coordinates
-        if code.signs is None or code.residual_norms is None:
-            raise ValueError("code must hold a sketch, got one without signs")
-        signs = np.where(packing.unpack(code.signs, self._kept, 1), 1.0, -1.0)
-        coordinates[:, : self._kept] += qjl.reconstruct(self._sketch, signs, code.residual_norms)
+        coordinates[:, : self._kept] += from_sketch(self._sketch, code)
         return coordinates
 
     def _levels(self, indices: Bytes) -> Array:

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-from kvassay.conformance import discovery, papers, reproduce, studies, tensors
+from kvassay.conformance import discovery, papers, reproduce, runner, studies, tensors
 from kvassay.conformance.faults import BY_ID, Throughout
 from kvassay.conformance.papers import CLAIMS, Quantity, Question
 from kvassay.conformance.reproduce import JUDGED, Finding
@@ -245,8 +245,8 @@ def test_what_a_question_comes_to(holds, verdicts, outcome):
 
 
 def test_bands_without_an_end_are_recorded_as_none():
-    assert reproduce.ends(Band(-inf, 1)) == (None, 1)
-    assert reproduce.ends(Band(0, inf)) == (0, None)
+    assert runner.ends(Band(-inf, 1)) == (None, 1)
+    assert runner.ends(Band(0, inf)) == (0, None)
 
 
 def test_the_document_tells_what_became_of_every_claim():
