@@ -45,9 +45,9 @@ def invented(codec_class):
 class _Levels(Scalar):
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        levels = self.change(self._book.levels)
+        levels = self.change(self.book.levels)
         middle = (levels[1:] + levels[:-1]) / 2
-        self._book = replace(self._book, levels=levels, thresholds=middle)
+        self.book = replace(self.book, levels=levels, thresholds=middle)
 
 
 @variant("C02")
@@ -82,7 +82,7 @@ class SmallerOffset(Scalar):
 class NoCorrection(TurboQuantProd):
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        self._sketch.scale = 0.0
+        self.sketch.scale = 0.0
 
 
 @variant("A08")
@@ -186,7 +186,7 @@ class SignsOfEvenRows(TurboQuantProd):
         code = super().encode(x)
         if code.signs is None:
             return code
-        signs = packing.unpack(code.signs, self._sketch.rows, 1)
+        signs = packing.unpack(code.signs, self.sketch.rows, 1)
         signs[:, ::2] = 1
         return replace(code, signs=packing.pack(signs, 1))
 

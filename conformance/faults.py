@@ -144,7 +144,7 @@ class _Scaled(TurboQuantProd):
 
     def __init__(self, dim: int, bits: int, seed: int, sketch: str) -> None:
         super().__init__(dim, bits, seed, sketch=sketch)
-        self._sketch.scale *= self.factor()
+        self.sketch.scale *= self.factor()
 
 
 @fault("A01", "quantumaikr/quant.cpp#14", PROD, sketch="gaussian", bits=3)
@@ -187,7 +187,7 @@ class SignsAsCoordinates(TurboQuantProd):
 
     def _coordinates(self, code: Code) -> Array:
         signs = np.where(packing.unpack(_present(code.signs), self.dim, 1), 1.0, -1.0)
-        scale = self._sketch.scale * _present(code.residual_norms)
+        scale = self.sketch.scale * _present(code.residual_norms)
         noise = signs * scale[:, None]
         return np.asarray(noise if self.bits == 1 else self._levels(code) + noise)
 
@@ -219,9 +219,9 @@ class SketchIsRotation(TurboQuantProd):
         super().__init__(dim, bits, seed, sketch=sketch)
         itself = object.__new__(qjl.OrthogonalSketch)
         itself.dim = itself.rows = dim
-        itself.scale = self._sketch.scale
+        itself.scale = self.sketch.scale
         itself.blocks = [([], np.arange(dim))]  # the residual is in rotated coordinates
-        self._sketch = itself
+        self.sketch = itself
 
 
 @fault("A15", "cyberlife-coder/VelesDB#2104", PROD, sketch="gaussian", bits=1)
@@ -232,7 +232,7 @@ class AgreementOnly(TurboQuantProd):
     def inner_products(self, q: Array, code: Code) -> Array:
         signs = np.where(packing.unpack(_present(code.signs), self.dim, 1), 1.0, -1.0)
         rotated = self.rotate(np.asarray(q, dtype=np.float64))
-        own = qjl.signs(self._sketch, rotated)
+        own = qjl.signs(self.sketch, rotated)
         return np.asarray(own @ signs.T / self.dim * code.norms)
 
 
@@ -285,7 +285,7 @@ class SketchOfVector(TurboQuantProd):
 
     def _encode(self, x: Array) -> Code:
         code = super()._encode(x)
-        whole = self._sketch.project(self._to_coordinates(normalize(x)[0])) >= 0
+        whole = self.sketch.project(self._to_coordinates(normalize(x)[0])) >= 0
         return replace(code, signs=np.packbits(whole, axis=1, bitorder="little"))
 
 
@@ -426,7 +426,7 @@ class ForwardForInverse(TurboQuantMSE):
     it; with signs it is not."""
 
     def _from_coordinates(self, y: Array) -> Array:
-        return self._rotation.forward(y)
+        return self.rotation.forward(y)
 
 
 @fault("B21", "weaviate/weaviate#9652")
@@ -487,9 +487,9 @@ class _Table(Scalar):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        levels = self.table(self._book.levels)
+        levels = self.table(self.book.levels)
         thresholds = (levels[1:] + levels[:-1]) / 2
-        self._book = replace(self._book, levels=levels, thresholds=thresholds)
+        self.book = replace(self.book, levels=levels, thresholds=thresholds)
 
     def table(self, levels: Array) -> Array:
         raise NotImplementedError
@@ -544,7 +544,7 @@ class TableOfAnotherDimension(_Table):
     """The table of d = 512 is used at every dimension."""
 
     def table(self, levels: Array) -> Array:
-        return codebook(512, self._book.bits).levels
+        return codebook(512, self.book.bits).levels
 
 
 @fault("C-equal-cells", "turboquant 0.2.0")
@@ -582,7 +582,7 @@ class UniformGrid(_Table):
     def table(self, levels: Array) -> Array:
         steps = {1: 1.596, 2: 0.9957, 3: 0.586, 4: 0.3352, 5: 0.1881, 6: 0.1041}  # Max 1960
         half = len(levels) / 2
-        step = steps.get(self._book.bits, 7 / len(levels)) / np.sqrt(self.dim)
+        step = steps.get(self.book.bits, 7 / len(levels)) / np.sqrt(self.dim)
         return np.asarray((np.arange(len(levels)) - half + 0.5) * step)
 
 
@@ -592,7 +592,7 @@ class RoundedDown(Scalar):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._book = replace(self._book, thresholds=self._book.levels[1:])
+        self.book = replace(self.book, thresholds=self.book.levels[1:])
 
 
 @fault("C-even-thresholds", "kvassay", bits=4)
@@ -601,9 +601,9 @@ class EvenThresholds(Scalar):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        right = self._book.thresholds
+        right = self.book.thresholds
         even = np.linspace(right[0], right[-1], len(right))
-        self._book = replace(self._book, thresholds=even)
+        self.book = replace(self.book, thresholds=even)
 
 
 @fault("C09", "vllm-project/vllm#38479", bits=3)
@@ -611,8 +611,8 @@ class FourCentroids(Scalar):
     """The kernel knows four centroids though eight are configured."""
 
     def _levels(self, code: Code) -> Array:
-        indices = packing.unpack(code.indices, self.dim, self._book.bits) & np.uint8(3)
-        return np.asarray(self._book.levels[indices])
+        indices = packing.unpack(code.indices, self.dim, self.book.bits) & np.uint8(3)
+        return np.asarray(self.book.levels[indices])
 
 
 @fault("C10", "workglow-dev/libs#713")
@@ -633,7 +633,7 @@ class NormalisedOnOneSide(TurboQuantMSE):
     alone = True
 
     def _encode(self, x: Array) -> Code:
-        indices = self._book.quantize(self._to_coordinates(x))
+        indices = self.book.quantize(self._to_coordinates(x))
         return Code(packing.pack(indices, self.bits), normalize(x)[1])
 
 
@@ -647,7 +647,7 @@ class NoNorm(TurboQuantMSE):
     alone = True
 
     def _encode(self, x: Array) -> Code:
-        indices = self._book.quantize(self._to_coordinates(x))
+        indices = self.book.quantize(self._to_coordinates(x))
         return Code(packing.pack(indices, self.bits), np.ones(len(x)))
 
 
@@ -795,9 +795,9 @@ class LostIndices(Scalar):
     """A race in packing keeps one index of eight."""
 
     def _levels(self, code: Code) -> Array:
-        indices = packing.unpack(code.indices, self.dim, self._book.bits)
+        indices = packing.unpack(code.indices, self.dim, self.book.bits)
         indices[:, np.arange(self.dim) % 8 > 0] = 0
-        return np.asarray(self._book.levels[indices])
+        return np.asarray(self.book.levels[indices])
 
 
 @fault("E05", "TheTom/llama-cpp-turboquant#328")
@@ -836,10 +836,10 @@ class HighBitFirst(Scalar):
     """The reader takes the bits of an index from the high end."""
 
     def _levels(self, code: Code) -> Array:
-        width = self._book.bits
+        width = self.book.bits
         indices = packing.unpack(code.indices, self.dim, width)
         places = [(indices >> place & 1) << (width - 1 - place) for place in range(width)]
-        return np.asarray(self._book.levels[np.sum(places, axis=0)])
+        return np.asarray(self.book.levels[np.sum(places, axis=0)])
 
 
 @fault("E-off-by-one", "kvassay")
@@ -875,7 +875,7 @@ class ShortCodeRead(Scalar):
     """A code that is too short is read past its end."""
 
     def _levels(self, code: Code) -> Array:
-        missing = packing.row_bytes(self.dim, self._book.bits) - code.indices.shape[1]
+        missing = packing.row_bytes(self.dim, self.book.bits) - code.indices.shape[1]
         padded = np.pad(code.indices, ((0, 0), (0, max(missing, 0))))
         return super()._levels(replace(code, indices=padded))
 
@@ -921,10 +921,10 @@ class ByteAnIndex(Scalar):
         code = super()._encode(x)
         if not code.indices.shape[1]:
             return code
-        return replace(code, indices=packing.unpack(code.indices, self.dim, self._book.bits))
+        return replace(code, indices=packing.unpack(code.indices, self.dim, self.book.bits))
 
     def _levels(self, code: Code) -> Array:
-        return np.asarray(self._book.levels[code.indices])
+        return np.asarray(self.book.levels[code.indices])
 
 
 @fault("E10-undeclared", "rajveer43/VeloxQuant-MLX#132", bits=5)
@@ -932,7 +932,7 @@ class PackedOnPaper(ByteAnIndex):
     """Indices take a byte each, while the packed size is declared."""
 
     def nbytes(self, code: Code) -> int:
-        packed = packing.row_bytes(self.dim, self._book.bits)
+        packed = packing.row_bytes(self.dim, self.book.bits)
         return int(code.nbytes - len(code) * max(code.indices.shape[1] - packed, 0))
 
 
@@ -941,14 +941,14 @@ class OddWidthsUnpacked(Scalar):
     """Indices of a width that does not divide eight take a byte each."""
 
     def encode(self, x: Array) -> Code:
-        code, width = super().encode(x), self._book.bits
+        code, width = super().encode(x), self.book.bits
         if 8 % width == 0 or not code.indices.shape[1]:
             return code
         return replace(code, indices=packing.unpack(code.indices, self.dim, width))
 
     def _levels(self, code: Code) -> Array:
         if code.indices.shape[1] == self.dim:
-            return np.asarray(self._book.levels[code.indices])
+            return np.asarray(self.book.levels[code.indices])
         return super()._levels(code)
 
 
@@ -1226,16 +1226,16 @@ class GrayCode(Scalar):
         code = super()._encode(x)
         if not code.indices.shape[1]:
             return code
-        indices = packing.unpack(code.indices, self.dim, self._book.bits)
+        indices = packing.unpack(code.indices, self.dim, self.book.bits)
         return replace(
-            code, indices=packing.pack(indices ^ indices >> np.uint8(1), self._book.bits)
+            code, indices=packing.pack(indices ^ indices >> np.uint8(1), self.book.bits)
         )
 
     def _levels(self, code: Code) -> Array:
-        indices = packing.unpack(code.indices, self.dim, self._book.bits)
+        indices = packing.unpack(code.indices, self.dim, self.book.bits)
         for shift in (1, 2, 4):
             indices = indices ^ indices >> np.uint8(shift)
-        return np.asarray(self._book.levels[indices])
+        return np.asarray(self.book.levels[indices])
 
 
 @fault("same-precision", "kvassay", proof="float32 rounds by 6e-8, bands are wider by 1000")
@@ -1262,8 +1262,8 @@ class NegatedSketch(TurboQuantProd):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        if isinstance(self._sketch, qjl.GaussianSketch):
-            self._sketch.matrix = -self._sketch.matrix
+        if isinstance(self.sketch, qjl.GaussianSketch):
+            self.sketch.matrix = -self.sketch.matrix
 
 
 @fault("same-rounding", "kvassay", proof="a tie has probability 0 under a continuous law")
@@ -1272,8 +1272,8 @@ class TiesDown(Scalar):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        above = np.nextafter(self._book.thresholds, np.inf)
-        self._book = replace(self._book, thresholds=above)
+        above = np.nextafter(self.book.thresholds, np.inf)
+        self.book = replace(self.book, thresholds=above)
 
 
 def _signs(codec: TurboQuantMSE) -> Array:

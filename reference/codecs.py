@@ -107,22 +107,22 @@ class Scalar(PerVector):
     def __init__(self, dim: int, bits: int) -> None:
         self.dim = require_integer("dim", dim, 2)
         self.bits = require_integer("bits", bits, 1, MAX_BITS)
-        self._book = codebook(dim, bits)
+        self.book = codebook(dim, bits)
 
     def codebook(self) -> Array:
         """Levels for the coordinates of a unit vector, increasing."""
-        return self._book.levels
+        return self.book.levels
 
     def _encode(self, x: Array) -> Code:
         unit, norms = normalize(x)
-        indices = self._book.quantize(self._to_coordinates(unit))
+        indices = self.book.quantize(self._to_coordinates(unit))
         return Code(packing.pack(indices, self.bits), norms)
 
     def _coordinates(self, code: Code) -> Array:
         return self._levels(code)
 
     def _levels(self, code: Code) -> Array:
-        return self._book.levels[packing.unpack(code.indices, self.dim, self._book.bits)]
+        return self.book.levels[packing.unpack(code.indices, self.dim, self.book.bits)]
 
     def _to_coordinates(self, x: Array) -> Array:
         return x
@@ -143,7 +143,7 @@ class TurboQuantMSE(Scalar):
         generator: str = "PCG64",
     ) -> None:
         super().__init__(dim, bits)
-        self._rotation = hadamard.rotation(rotation, dim, _stream(seed, 0, generator))
+        self.rotation = hadamard.rotation(rotation, dim, _stream(seed, 0, generator))
 
     def rotate(self, x: Array) -> Array:
         """Rows of `x` (N, d) in the rotated coordinates."""
@@ -154,10 +154,10 @@ class TurboQuantMSE(Scalar):
         return self._from_coordinates(require_vectors("y", y, self.dim))
 
     def _to_coordinates(self, x: Array) -> Array:
-        return self._rotation.forward(x)
+        return self.rotation.forward(x)
 
     def _from_coordinates(self, y: Array) -> Array:
-        return self._rotation.inverse(y)
+        return self.rotation.inverse(y)
 
 
 class TurboQuantProd(TurboQuantMSE):
@@ -180,24 +180,24 @@ class TurboQuantProd(TurboQuantMSE):
         super().__init__(dim, max(bits - 1, 1), seed, rotation, generator)
         self.bits = bits
         rows = dim if rows is None else rows
-        self._sketch = qjl.sketch(sketch, dim, rows, _stream(seed, 1, generator))
+        self.sketch = qjl.sketch(sketch, dim, rows, _stream(seed, 1, generator))
 
     def codebook(self) -> Array:
         """Levels of the scalar part; the single level 0 when it has no bits."""
-        return self._book.levels if self.bits > 1 else np.zeros(1)
+        return self.book.levels if self.bits > 1 else np.zeros(1)
 
     def _encode(self, x: Array) -> Code:
         unit, norms = normalize(x)
         residual = self._to_coordinates(unit)
         packed = np.zeros((len(x), 0), dtype=np.uint8)
         if self.bits > 1:
-            indices = self._book.quantize(residual)
+            indices = self.book.quantize(residual)
             packed = packing.pack(indices, self.bits - 1)
-            residual = residual - self._book.levels[indices]
-        return Code(packed, norms, *sketched(self._sketch, residual))
+            residual = residual - self.book.levels[indices]
+        return Code(packed, norms, *sketched(self.sketch, residual))
 
     def _coordinates(self, code: Code) -> Array:
-        correction = from_sketch(self._sketch, code)
+        correction = from_sketch(self.sketch, code)
         return correction if self.bits == 1 else self._levels(code) + correction
 
 

@@ -1,0 +1,99 @@
+// decode: unpack, look up, add the sketch's correction, inverse transform, signs, norm, in one
+// pass over memory.
+//
+// codes, norms            what encode stored; signs and residual_norms too where SKETCH > 0
+// rotation                see common.cl
+// levels                  LEVELS, increasing and odd: level k is minus level LEVELS - 1 - k
+// sketch                  SKETCH == 1: S padded to (DIM, 8 GROUPS); SKETCH == 2: as in sketch.cl
+// kept                    as in sketch.cl
+// scale                   of the sketch
+// x                       (count, DIM) float
+// A work-group takes `block` consecutive vectors.
+//
+// Moves DIM * 4 + ROW_BYTES + 4 bytes a vector, GROUPS + 4 more with a sketch.
+#include "common.cl"
+
+KERNEL decode(__global const uchar *restrict codes, __global const float *restrict norms,
+              __global const uchar *restrict signs, __global const float *restrict residual_norms,
+              __global const float *restrict rotation, __global const float *restrict levels,
+              __global const float *restrict sketch, __global const int *restrict kept,
+              float scale, __global float *restrict x, int count, int block)
+{
+    int first = get_group_id(0) * block, end = min(count, first + block);
+#if SIMD && SKETCH == 0
+    __global const float8 *flips = (__global const float8 *)rotation;
+    float upper[LEVELS / 2];
+#pragma unroll
+    for (int k = 0; k < LEVELS / 2; k++)
+        upper[k] = levels[LEVELS / 2 + k];
+    for (int n = first; n < end; n++) {
+        __global float8 *row = (__global float8 *)(x + (size_t)n * DIM);
+        float8 y[DIM / 8];
+        for (int b = 0; b < DIM / 64; b++) {
+            uint8 packed = load_block(codes + (size_t)n * ROW_BYTES, b, BITS);
+            float8 v[8];
+#pragma unroll
+            for (int j = 0; j < 8; j++)
+                v[j] = look_up(packed >> (uint)(BITS * j), BITS, upper);
+            hadamard8(v);
+            transpose8(v);
+            hadamard8(v);
+#pragma unroll
+            for (int j = 0; j < 8; j++)
+                y[8 * b + j] = v[j];
+        }
+        hadamard_blocks(y);
+        float norm = norms[n];
+#pragma unroll
+        for (int r = 0; r < DIM / 8; r++)
+            row[r] = y[r] * (float)SHRINK * flips[r] * norm;
+    }
+#else
+    SHARED float y[DIM];
+    SHARED float spare[SPARE];
+#if SKETCH > 0
+    SHARED float correction[DIM];
+#endif
+    for (int n = first; n < end; n++) {
+#if BITS > 0
+        EACH(g, GROUPS) {
+            ulong word = load_group(codes + (size_t)n * ROW_BYTES, g, BITS);
+            for (int j = 0; j < 8 && 8 * g + j < DIM; j++)
+                y[8 * g + j] = levels[word >> (BITS * j) & (LEVELS - 1)];
+        }
+#else
+        EACH(i, DIM) y[i] = 0;
+#endif
+#if SKETCH > 0
+        __global const uchar *bits = signs + (size_t)n * GROUPS;
+        float size = residual_norms[n] * scale;
+#if SKETCH == 1
+        EACH(i, DIM) correction[i] = sign_of(bits, i);
+        BARRIER();
+        EACH(g, GROUPS) {
+            float8 sum = 0;
+            for (int row = 0; row < DIM; row++)
+                sum += ((__global const float8 *)sketch)[row * GROUPS + g] * correction[row];
+            float eight[8] = {sum.s0, sum.s1, sum.s2, sum.s3, sum.s4, sum.s5, sum.s6, sum.s7};
+            for (int j = 0; j < 8 && 8 * g + j < DIM; j++)
+                y[8 * g + j] += eight[j] * size;
+        }
+#else
+        EACH(i, DIM) correction[kept[i]] = sign_of(bits, i);
+        BARRIER();
+        unmix(correction, spare, rotation, sketch);
+        EACH(i, DIM) y[i] += correction[i] * (size * (float)(SHRINK * SHRINK));
+#endif
+#endif
+        BARRIER();
+        float norm = norms[n];
+#if ROTATED
+        transform(y, spare, rotation);
+        EACH(i, DIM) x[(size_t)n * DIM + i] = y[i] * (float)SHRINK * rotation[i] * norm;
+#else
+        EACH(i, DIM) x[(size_t)n * DIM + i] = y[i] * norm;
+#endif
+        BARRIER();
+    }
+#endif
+}

@@ -1,0 +1,71 @@
+// rotate_forward, rotate_inverse, project: what queries go through, a vector at a time.
+//
+// x, out       (count, DIM) float, another place each
+// rotation     see common.cl
+// sketch       SKETCH == 1: S transposed and padded to (DIM, 8 GROUPS) for `project`, S padded
+//              likewise for `adjoint`; SKETCH == 2: as in sketch.cl
+// kept         as in sketch.cl
+// A work-group takes `block` consecutive vectors.
+//
+// Moves 2 * DIM * 4 bytes a vector.
+#include "common.cl"
+
+// out <- T (signs * x)
+KERNEL rotate_forward(__global const float *restrict x, __global const float *restrict rotation,
+              __global float *restrict out, int count, int block)
+{
+    SHARED float y[DIM];
+    SHARED float spare[SPARE];
+    int first = get_group_id(0) * block, end = min(count, first + block);
+    for (int n = first; n < end; n++) {
+        EACH(i, DIM) y[i] = x[(size_t)n * DIM + i] * rotation[i] * (float)SHRINK;
+        BARRIER();
+        transform(y, spare, rotation);
+        EACH(i, DIM) out[(size_t)n * DIM + i] = y[i];
+        BARRIER();
+    }
+}
+
+// out <- signs * T x
+KERNEL rotate_inverse(__global const float *restrict x, __global const float *restrict rotation,
+                __global float *restrict out, int count, int block)
+{
+    SHARED float y[DIM];
+    SHARED float spare[SPARE];
+    int first = get_group_id(0) * block, end = min(count, first + block);
+    for (int n = first; n < end; n++) {
+        EACH(i, DIM) y[i] = x[(size_t)n * DIM + i] * (float)SHRINK;
+        BARRIER();
+        transform(y, spare, rotation);
+        EACH(i, DIM) out[(size_t)n * DIM + i] = y[i] * rotation[i];
+        BARRIER();
+    }
+}
+
+#if SKETCH > 0
+// out <- S x, x in the rotated coordinates
+KERNEL project(__global const float *restrict x, __global const float *restrict rotation,
+               __global const float *restrict sketch, __global const int *restrict kept,
+               __global float *restrict out, int count, int block)
+{
+    SHARED float y[DIM];
+    SHARED float spare[SPARE];
+    int first = get_group_id(0) * block, end = min(count, first + block);
+    for (int n = first; n < end; n++) {
+        EACH(i, DIM) y[i] = x[(size_t)n * DIM + i];
+        BARRIER();
+#if SKETCH == 1
+        EACH(row, DIM) {
+            float sum = 0;
+            for (int i = 0; i < DIM; i++)
+                sum += sketch[i * 8 * GROUPS + row] * y[i];
+            out[(size_t)n * DIM + row] = sum;
+        }
+#else
+        mix(y, spare, rotation, sketch);
+        EACH(row, DIM) out[(size_t)n * DIM + row] = y[kept[row]] * (float)(SHRINK * SHRINK);
+#endif
+        BARRIER();
+    }
+}
+#endif

@@ -1,0 +1,72 @@
+// scores: estimates of <q, x> from packed codes. No decoded copy of x goes to memory.
+//
+// queries         (query_count, DIM) float, rotated
+// projected       (query_count, DIM) float, S times that; only with SKETCH > 0
+// levels          LEVELS, as in decode.cl, then -1 and 1: the levels of a sign
+// codes, norms    what encode stored of `count` vectors; signs and residual_norms too
+// scale           of the sketch
+// out             (query_count, count) float
+// A work-group takes `block` consecutive vectors and QUERIES queries.
+//
+// Moves, for each QUERIES queries, ROW_BYTES + 4 bytes a vector (GROUPS + 4 more with a sketch),
+// and 4 bytes a score.
+#include "common.cl"
+
+KERNEL scores(__global const float *restrict queries, __global const float *restrict projected,
+              __global const float *restrict levels, __global const uchar *restrict codes,
+              __global const float *restrict norms, __global const uchar *restrict signs,
+              __global const float *restrict residual_norms, float scale,
+              __global float *restrict out, int query_count, int count, int block)
+{
+    int first = get_group_id(0) * block, end = min(count, first + block);
+    int start = get_group_id(1) * QUERIES, present = min(QUERIES, query_count - start);
+#if SIMD_ROWS(BITS)
+    float8 taken[QUERIES * DIM / 8];
+    take_queries(queries, start, query_count, taken);
+    float upper[LEVELS];
+    for (int k = 0; k < LEVELS / 2; k++)
+        upper[k] = levels[LEVELS / 2 + k];
+#if SKETCH > 0
+    float8 sketched[QUERIES * DIM / 8];
+    take_queries(projected, start, query_count, sketched);
+#endif
+#endif
+    EACH(offset, end - first) {
+        int n = first + offset;
+        float result[QUERIES];
+#if SIMD_ROWS(BITS)
+        float8 sums[QUERIES];
+#pragma unroll
+        for (int m = 0; m < QUERIES; m++)
+            sums[m] = 0;
+#if SKETCH > 0
+        const float one = 1;
+        multiply_row(signs + (size_t)n * GROUPS, 1, &one, sketched, sums);
+#pragma unroll
+        for (int m = 0; m < QUERIES; m++)
+            sums[m] *= residual_norms[n] * scale;
+#endif
+#if BITS > 0
+        multiply_row(codes + (size_t)n * ROW_BYTES, BITS, upper, taken, sums);
+#endif
+#pragma unroll
+        for (int m = 0; m < QUERIES; m++)
+            result[m] = sum8(sums[m]);
+#else
+        for (int m = 0; m < QUERIES; m++)
+            result[m] = 0;
+#if SKETCH > 0
+        multiply_any(signs + (size_t)n * GROUPS, 1, levels + LEVELS, projected, start, query_count,
+                     result);
+        for (int m = 0; m < QUERIES; m++)
+            result[m] *= residual_norms[n] * scale;
+#endif
+#if BITS > 0
+        multiply_any(codes + (size_t)n * ROW_BYTES, BITS, levels, queries, start, query_count,
+                     result);
+#endif
+#endif
+        for (int m = 0; m < present; m++)
+            out[(size_t)(start + m) * count + n] = result[m] * norms[n];
+    }
+}
