@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any
 
 from kvassay.accel.codecs import Scalar, codec
-from kvassay.accel.devices import Runtime, choose
+from kvassay.accel.devices import Runtime, choose, choose_variant
 from kvassay.conformance.protocol import Capabilities
 
 
@@ -25,11 +25,7 @@ class OpenCL:
 
     def __init__(self) -> None:
         self._device = choose()
-
-    @property
-    def device(self) -> dict[str, str]:
-        """What a record says of the device."""
-        return self._device.facts() | {"variant": self._runtime.variant}
+        self.device = self._device.facts() | {"variant": choose_variant(self._device)}
 
     @cached_property
     def _runtime(self) -> Runtime:

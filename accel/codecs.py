@@ -128,7 +128,7 @@ class Scalar:
     def _scores(self, queries: "Queries", code: Code) -> cl_array.Array:
         own, count, query_count = self._operands, len(code), len(queries[0])
         out = self._array((query_count, count), np.float32)
-        together = _together(query_count, self.dim)
+        together = _together(query_count, 4096 // self.dim)  # 16 KiB: half of the nearest cache
         block = self.runtime.block(count) if self.runtime.variant == "item" else own.lanes
         kernel = self.runtime.kernel("scores", "scores", **own.macros(), QUERIES=together)
         self._run(
@@ -178,20 +178,20 @@ class Scalar:
         return value.data if value.offset == 0 else value.copy().data
 
     def _array(self, shape: tuple[int, ...], dtype: Any) -> cl_array.Array:
-        return cl_array.empty(self.runtime.queue, shape, dtype)
+        return cl_array.empty(self.runtime.queue, shape, dtype, allocator=self.runtime.memory)
 
     def _to_device(self, x: Rows) -> cl_array.Array:
         if isinstance(x, cl_array.Array):
             return x
         with np.errstate(over="ignore"):  # what exceeds float32 is refused with its row
             rows = np.ascontiguousarray(x, dtype=np.float32)
-        return cl_array.to_device(self.runtime.queue, rows)
+        return cl_array.to_device(self.runtime.queue, rows, allocator=self.runtime.memory)
 
     def _on_device(self, code: Code) -> Code:
         """A code in NumPy arrays, on the device."""
-        queue = self.runtime.queue
+        queue, memory = self.runtime.queue, self.runtime.memory
         return Code(**{
-            name: cl_array.to_device(queue, np.ascontiguousarray(part))
+            name: cl_array.to_device(queue, np.ascontiguousarray(part), allocator=memory)
             for name, part in _parts(code).items()
         })  # fmt: skip
 
@@ -390,7 +390,7 @@ def attention(
     own, others = key_codec._operands, value_codec._operands
     on_device = isinstance(keys.norms, cl_array.Array)
     step = count if on_device else max(1, runtime.chunk_bytes // (8 * dim)) // TILE * TILE + TILE
-    together = _together(query_count, dim)
+    together = _together(query_count, min(16, 2048 // dim))
     chunk = runtime.keys_together(min(step, count), -(-query_count // together), TILE)
     pieces = [(start, min(step, count - start)) for start in range(0, count, step)]
     parts = sum(-(-size // chunk) for _, size in pieces)
@@ -430,9 +430,9 @@ def _parts(code: Code) -> dict[str, Any]:
     return {name: part for name, part in vars(code).items() if part is not None}
 
 
-def _together(query_count: int, dim: int) -> int:
-    """Queries that one pass over the codes serves: as many as stay in the nearest cache."""
+def _together(query_count: int, most: int) -> int:
+    """Queries that one pass over the codes serves: a power of two up to `most`."""
     together = 1
-    while together < min(query_count, 8, 2048 // dim):
+    while together < min(query_count, most):
         together *= 2
     return together

@@ -16,6 +16,7 @@ import numpy as np
 
 try:
     import pyopencl as cl
+    from pyopencl.tools import ImmediateAllocator, MemoryPool
 except ImportError as problem:
     raise ImportError(
         "OpenCL needs pyopencl and a driver: pip install 'kvassay[pocl]' brings both for a CPU, "
@@ -130,6 +131,14 @@ def choose(wanted: str | None = None) -> Device:
     return chosen
 
 
+def choose_variant(device: Device, wanted: str | None = None) -> str:
+    """The variant called `wanted`, or that KVASSAY_VARIANT names, or that suits `device`."""
+    variant = wanted or os.environ.get(VARIANT) or device.variant
+    if variant not in VARIANTS:
+        raise DeviceError(f"variant must be one of {', '.join(VARIANTS)}, got {variant!r}")
+    return variant
+
+
 def _first(devices: list[Device]) -> Device:
     order = sorted(devices, key=lambda d: (d.platform == "Oclgrind", d.kind != "GPU"))
     return order[0]
@@ -154,13 +163,11 @@ class Runtime:
     """
 
     def __init__(self, device: Device, variant: str | None = None) -> None:
-        variant = variant or os.environ.get(VARIANT) or device.variant
-        if variant not in VARIANTS:
-            raise DeviceError(f"variant must be one of {', '.join(VARIANTS)}, got {variant!r}")
         self.device = device
-        self.variant = variant
+        self.variant = choose_variant(device, variant)
         self.context = cl.Context([device.handle])
         self.queue = cl.CommandQueue(self.context)
+        self.memory = MemoryPool(ImmediateAllocator(self.queue))  # freed buffers are used again
         self.nothing = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, 64)  # for unused arguments
         self._programs: dict[tuple[str, tuple[tuple[str, object], ...]], Any] = {}
 

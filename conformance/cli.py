@@ -28,6 +28,10 @@ SEED = click.option("--seed", type=click.IntRange(0), default=0, show_default=Tr
 WORKERS = click.option(
     "--workers", type=click.IntRange(1), help="Processes.  [default: one for each core]"
 )
+DEVICE = click.option(
+    "--device", help="For a BACKEND on a device: which; `kvassay devices` lists them."
+)
+VARIANT = click.option("--variant", help="For a BACKEND on a device: which form of its kernels.")
 AS_JSON = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."
 )
@@ -96,6 +100,8 @@ def main() -> None:
     is_flag=True,
     help="Do not say which known fault the violations look like (nor is it, with --claim).",
 )
+@DEVICE
+@VARIANT
 @click.option("--isolate", is_flag=True, help="Run BACKEND in child processes with time limits.")
 @click.option("--python", help="The interpreter of another environment to run BACKEND in.")
 @click.option("--exec", "command", help="A command that serves a backend, instead of BACKEND.")
@@ -119,6 +125,8 @@ def check(
     as_json: bool,
     deviations: Path | None,
     no_diagnosis: bool,
+    device: str | None,
+    variant: str | None,
     isolate: bool,
     python: str | None,
     command: str | None,
@@ -146,6 +154,7 @@ def check(
         option = "--" + min(limits).replace("_", "-")
         raise Refusal(f"{option} needs --isolate, --python or --exec")
     spec: Any = backend
+    _set_device(device, variant)
     try:
         declared = None
         if deviations:
@@ -157,6 +166,7 @@ def check(
         else:
             with redirect_stdout(sys.stderr):
                 loaded = discovery.load(spec)
+            _heeds_device(loaded, device, variant)
         settings = runner.Settings(kinds, sketches, dims, bits, claims, effort, seed)
         planned = runner.planned_entries(loaded, settings)
     except ValueError as problem:
@@ -224,6 +234,8 @@ def check(
     type=click.Path(dir_okay=False, path_type=Path),
     help="Q, K and V of your own (.safetensors or .npz) instead of those that ship.",
 )
+@DEVICE
+@VARIANT
 @AS_JSON
 def reproduce(
     backend: str,
@@ -234,6 +246,8 @@ def reproduce(
     workers: int | None,
     record: Path | None,
     tensors: Path | None,
+    device: str | None,
+    variant: str | None,
     as_json: bool,
 ) -> None:
     """Decide the claims of both papers with the codecs of BACKEND, the reference by default.
@@ -254,8 +268,11 @@ def reproduce(
     done = total = 0
     try:
         settings = run.Settings(papers, claims, effort, seed, str(tensors or ""))
+        _set_device(device, variant)
         with redirect_stdout(sys.stderr):
-            total = len(run.plan(backend, discovery.load(backend), settings))
+            loaded = discovery.load(backend)
+        _heeds_device(loaded, device, variant)
+        total = len(run.plan(backend, loaded, settings))
         with _progress(total) as advance:
 
             def on_task(what: str) -> None:
@@ -292,6 +309,27 @@ def backends() -> None:
     from kvassay.conformance.terminal import show_backends
 
     show_backends()
+
+
+@main.command()
+@AS_JSON
+def devices(as_json: bool) -> None:
+    """List the OpenCL devices that the backend opencl can use."""
+    import json
+
+    from kvassay.conformance.terminal import show_devices
+
+    try:
+        from kvassay.accel import devices as opencl
+
+        there = [device.facts() for device in opencl.found()]
+        chosen = opencl.choose() if there else None
+    except (ImportError, ValueError) as problem:
+        raise Refusal(str(problem)) from None
+    if as_json:
+        click.echo(json.dumps(there, indent=1))
+    else:
+        show_devices(there, there.index(chosen.facts()) if chosen else None)
 
 
 @main.command()
@@ -370,6 +408,21 @@ def faults(
     sys.exit(0 if all(kill.ok for kill in kills) else 1)
 
 
+def _set_device(device: str | None, variant: str | None) -> None:
+    """Tells the backend, in this process and its children, which device is meant."""
+    import os
+
+    for name, value in (("KVASSAY_DEVICE", device), ("KVASSAY_VARIANT", variant)):
+        if value is not None:
+            os.environ[name] = value
+
+
+def _heeds_device(backend: Any, device: str | None, variant: str | None) -> None:
+    option = "--device" if device is not None else "--variant"
+    if (device or variant) is not None and not hasattr(backend, "device"):
+        raise Refusal(f"{option} is for backends that run on a device; {backend.name} names none")
+
+
 def _cores() -> int:
     import os
 
@@ -387,14 +440,8 @@ def _recording(
     if path is None:
         yield None
         return
-    about = {
-        "spec": spec,
-        "name": backend.name,
-        "version": backend.version,
-        **asdict(backend.capabilities),
-    }
     try:
-        writer = RecordWriter(path, header(about, asdict(settings)))
+        writer = RecordWriter(path, header(spec, backend, asdict(settings)))
     except FileExistsError:
         raise Refusal(f"{str(path)!r} exists; name a new file or remove it") from None
     except OSError as problem:

@@ -80,6 +80,8 @@ def _made(spec: str) -> Backend:
         raise BackendError(
             f"backend {spec} needs {problem.name}, which is neither installed nor in this folder"
         ) from problem
+    except (ImportError, ValueError) as problem:  # it says itself what it lacks
+        raise BackendError(f"backend {spec} cannot be made: {problem}") from problem
     except (Exception, SystemExit) as problem:
         raise BackendError(
             f"backend {spec} cannot be made: {type(problem).__name__}: {problem}"

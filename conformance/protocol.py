@@ -72,7 +72,12 @@ class Codec(Protocol):
 
 
 class Backend(Protocol):
-    """A named, versioned maker of codecs."""
+    """A named, versioned maker of codecs.
+
+    One that runs on a device may say which in `device`, a mapping of strings that records keep;
+    it then heeds the environment variables KVASSAY_DEVICE and KVASSAY_VARIANT, which
+    `--device` and `--variant` set.
+    """
 
     @property
     def name(self) -> str: ...

@@ -2,7 +2,8 @@
 
 A record without a footer is not a valid report: the run was stopped. Schema 1:
 
-header  {"record": "header", "schema": 1, "suite", "backend": {...}, "run": {...}, "machine"}
+header  {"record": "header", "schema": 1, "suite", "backend": {...}, "device": {...} where the backend
+         names one, "run": {...}, "machine"}
 entry   {"record": "entry", ...the fields of `Entry`}
 diagnosis {"record": "diagnosis", "kind", "sketch", "sizes", "cells": [...], "matches": [{"fault",
          "fit"}, ...], "nearest": {...} or null}, one for each kind that violates something
@@ -30,6 +31,8 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+
+from kvassay.conformance.protocol import Backend
 
 if TYPE_CHECKING:
     from kvassay.conformance.diagnosis import Diagnosis
@@ -76,13 +79,20 @@ def tally(planned: int, entries: Iterable[Entry]) -> dict[str, int]:
     }
 
 
-def header(backend: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
-    """The header of a run that starts now."""
+def header(spec: str, backend: Backend, run: dict[str, Any]) -> dict[str, Any]:
+    """The header of a run of `backend`, found as `spec`, that starts now."""
+    device = getattr(backend, "device", None)
     return {
         "record": "header",
         "schema": SCHEMA,
         "suite": metadata.version("kvassay"),
-        "backend": backend,
+        "backend": {
+            "spec": spec,
+            "name": backend.name,
+            "version": backend.version,
+            **asdict(backend.capabilities),
+        },
+        **({} if device is None else {"device": {str(k): str(v) for k, v in device.items()}}),
         "run": run,
         "machine": {
             "python": platform.python_version(),

@@ -498,18 +498,12 @@ def _described(task: Task) -> str:
 def _header(
     spec: str | Backend, backend: Backend, settings: Settings, data: tensors.Tensors
 ) -> Line:
-    about = {
-        "spec": spec if isinstance(spec, str) else backend.name,
-        "name": backend.name,
-        "version": backend.version,
-        **asdict(backend.capabilities),
-    }
     run = {
         "command": "reproduce",
         **asdict(settings),
         "tensors": {"name": data.name, "sha256": data.sha256, "dim": data.dim},
     }
-    first = record.header(about, run)
+    first = record.header(spec if isinstance(spec, str) else backend.name, backend, run)
     del first["started"]  # a run that is resumed ends in the same bytes as one that was not
     first["measured_by"] = hashlib.sha256(Path(studies.__file__).read_bytes()).hexdigest()
     plain: Line = json.loads(json.dumps(first))

@@ -266,6 +266,31 @@ def show_backends() -> None:
     Console().print(table)
 
 
+def show_devices(devices: list[dict[str, str]], chosen: int | None) -> None:
+    """A row for each OpenCL device; the chosen one is marked."""
+    console = Console()
+    if not devices:
+        console.print(
+            "0 devices. `pip install 'pyopencl[pocl]'` brings a driver for CPUs; a GPU needs that of "
+            "its maker, whose .icd file OCL_ICD_VENDORS can name."
+        )
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("", "device", "driver", "limits"):
+        table.add_column(heading)
+    for number, facts in enumerate(devices):
+        table.add_row(
+            f"{number}{'*' * (number == chosen)}",
+            escape(f"{facts['device']}\n{facts['type']}, variant {facts['variant']}"),
+            escape(f"{facts['platform']}\n{facts['driver']}\n{facts['language']}"),
+            f"{facts['compute units']} units, groups of {facts['work-group']}\n"
+            f"{facts['memory']}, a buffer {facts['largest buffer']}\n"
+            f"local {facts['local memory']}, float64 {facts['float64']}",
+        )
+    console.print(table)
+    console.print("* is used. --device NUMBER or NAME, or KVASSAY_DEVICE, chooses another.")
+
+
 def show_claims() -> None:
     """A row for each claim, those of the papers first."""
     console = Console()

@@ -30,19 +30,21 @@
 #define OWN ((DIM + LANES - 1) / LANES)  // coordinates of V that a lane sums
 
 #if SIMD_ATTEND
-// sums += weights[m] * a row of levels, lane by lane.
-INLINE void add_row(__global const uchar *row, int bits, const float *upper, const float *weights,
-                    float8 *sums)
+// sums[., m] += four rows times factors[m * FOUR ...].
+INLINE void add_rows(const float8 *rows, const float *factors, float8 *sums)
 {
 #pragma OPENCL FP_CONTRACT ON
-    for (int b = 0; b < DIM / 64; b++) {
-        uint8 packed = load_block(row, b, bits);
-#pragma unroll
-        for (int j = 0; j < 8; j++) {
-            float8 level = look_up(packed >> (uint)(bits * j), bits, upper);
-#pragma unroll
-            for (int m = 0; m < QUERIES; m++)
-                sums[(8 * b + j) * QUERIES + m] += level * weights[m];
+    for (int r = 0; r < DIM / 8; r++) {
+        float8 a = rows[r * FOUR], b = rows[r * FOUR + 1];
+        float8 c = rows[r * FOUR + 2], d = rows[r * FOUR + 3];
+        for (int m = 0; m < QUERIES; m++) {
+            const float *factor = factors + m * FOUR;
+            float8 sum = sums[r * QUERIES + m];
+            sum += a * factor[0];
+            sum += b * factor[1];
+            sum += c * factor[2];
+            sum += d * factor[3];
+            sums[r * QUERIES + m] = sum;
         }
     }
 }
@@ -78,7 +80,7 @@ KERNEL attend(__global const float *restrict queries, __global const float *rest
     int part = parts_before + (int)get_group_id(0);
     int first = get_group_id(0) * chunk, end = min(count, first + chunk);
     int start = get_group_id(1) * QUERIES, present = min(QUERIES, query_count - start);
-    SHARED float weights[QUERIES * TILE];
+    SHARED float weights[QUERIES * TILE] __attribute__((aligned(32)));
     float largest[QUERIES], total[QUERIES];
     for (int m = 0; m < QUERIES; m++)
         largest[m] = -INFINITY, total[m] = 0;
@@ -89,10 +91,10 @@ KERNEL attend(__global const float *restrict queries, __global const float *rest
         key_upper[k] = key_levels[LEVELS / 2 + k];
     for (int k = 0; k < VALUE_LEVELS / 2; k++)
         value_upper[k] = value_levels[VALUE_LEVELS / 2 + k];
-    float8 taken[QUERIES * DIM / 8], sums[QUERIES * DIM / 8];
+    float8 taken[QUERIES * DIM / 8], sums[QUERIES * DIM / 8], rows[FOUR * DIM / 8];
     take_queries(queries, start, query_count, taken);
 #if SKETCH > 0
-    float8 sketched[QUERIES * DIM / 8];
+    float8 sketched[QUERIES * DIM / 8], sign_rows[FOUR * DIM / 8];
     take_queries(projected, start, query_count, sketched);
 #endif
 #if VALUE_SKETCH > 0
@@ -109,87 +111,109 @@ KERNEL attend(__global const float *restrict queries, __global const float *rest
 #endif
     for (int tile = first; tile < end; tile += TILE) {
         int size = min(TILE, end - tile);
-        EACH(t, TILE) {
+#if SIMD_ATTEND
+        for (int t = 0; t < size; t += FOUR) {
+            int n = tile + t;
+#if BITS > 0
+            take_rows(key_codes, ROW_BYTES, BITS, key_upper, n, count, rows);
+#endif
+#if SKETCH > 0
+            take_rows(key_signs, GROUPS, 1, &one, n, count, sign_rows);
+#endif
+            for (int m = 0; m < QUERIES; m += 2) {
+                float8 products = 0;
+#if BITS > 0
+                products = multiply_rows(rows, taken, m);
+#endif
+                float result[8] = {products.s0, products.s1, products.s2, products.s3,
+                                   products.s4, products.s5, products.s6, products.s7};
+#if SKETCH > 0
+                products = multiply_rows(sign_rows, sketched, m);
+                float part[8] = {products.s0, products.s1, products.s2, products.s3,
+                                 products.s4, products.s5, products.s6, products.s7};
+#endif
+                for (int k = 0; k < (QUERIES > 1 ? 8 : FOUR); k++) {
+                    int row = min(n + k % FOUR, count - 1);
+#if SKETCH > 0
+                    result[k] += part[k] * key_residual_norms[row] * key_scale;
+#endif
+                    weights[(m + k / FOUR) * TILE + t + k % FOUR] =
+                        result[k] * key_norms[row] * softness;
+                }
+            }
+        }
+#else
+        EACH(t, size) {
+            int n = tile + t;
             float result[QUERIES];
             for (int m = 0; m < QUERIES; m++)
                 result[m] = 0;
-            int n = tile + t;
-            if (t < size) {
-#if SIMD_ATTEND
-                float8 products[QUERIES];
-                for (int m = 0; m < QUERIES; m++)
-                    products[m] = 0;
 #if SKETCH > 0
-                multiply_row(key_signs + (size_t)n * GROUPS, 1, &one, sketched, products);
-                for (int m = 0; m < QUERIES; m++)
-                    products[m] *= key_residual_norms[n] * key_scale;
+            multiply_row(key_signs + (size_t)n * GROUPS, 1, key_levels + LEVELS, projected, start,
+                         query_count, result);
+            for (int m = 0; m < QUERIES; m++)
+                result[m] *= key_residual_norms[n] * key_scale;
 #endif
 #if BITS > 0
-                multiply_row(key_codes + (size_t)n * ROW_BYTES, BITS, key_upper, taken, products);
+            multiply_row(key_codes + (size_t)n * ROW_BYTES, BITS, key_levels, queries, start,
+                         query_count, result);
 #endif
-                for (int m = 0; m < QUERIES; m++)
-                    result[m] = sum8(products[m]);
-#else
-#if SKETCH > 0
-                multiply_any(key_signs + (size_t)n * GROUPS, 1, key_levels + LEVELS, projected,
-                             start, query_count, result);
-                for (int m = 0; m < QUERIES; m++)
-                    result[m] *= key_residual_norms[n] * key_scale;
+            for (int m = 0; m < QUERIES; m++)
+                weights[m * TILE + t] = result[m] * key_norms[n] * softness;
+        }
 #endif
-#if BITS > 0
-                multiply_any(key_codes + (size_t)n * ROW_BYTES, BITS, key_levels, queries, start,
-                             query_count, result);
-#endif
-#endif
-            }
-            for (int m = 0; m < QUERIES; m++) {
-                int seen = causal ? whole_count - query_count + start + m + 1 - before : count;
-                weights[m * TILE + t] =
-                    t < size && n < seen ? result[m] * key_norms[n] * softness : -INFINITY;
-            }
+        BARRIER();
+        for (int m = 0; m < QUERIES; m++) {  // what is absent or not seen gets no weight
+            int seen = causal ? whole_count - query_count + start + m + 1 - before - tile : size;
+            EACH(t, TILE) if (t >= seen || t >= size) weights[m * TILE + t] = -INFINITY;
         }
         BARRIER();
         float shrink[QUERIES];
         for (int m = 0; m < QUERIES; m++) {
             float now = largest[m];
-            for (int t = 0; t < size; t++)
-                now = max(now, weights[m * TILE + t]);
+            for (int t = 0; t < TILE; t++) {
+                float score = weights[m * TILE + t];
+                now = score > now ? score : now;
+            }
             shrink[m] = largest[m] == now ? 1 : exp(largest[m] - now);  // 1 where none is seen yet
             largest[m] = now;
         }
         BARRIER();
         for (int m = 0; m < QUERIES; m++)
-            EACH(t, TILE) {
-                float score = weights[m * TILE + t];
-                weights[m * TILE + t] = score == -INFINITY ? 0 : exp(score - largest[m]);
+            EACH(group, TILE / 8) {
+                SHARED float8 *eight = (SHARED float8 *)(weights + m * TILE) + group;
+                float8 below = *eight - (largest[m] == -INFINITY ? 0 : largest[m]);
+                *eight = exp(below);
             }
         BARRIER();
         for (int m = 0; m < QUERIES; m++) {
             total[m] *= shrink[m];
-            for (int t = 0; t < size; t++)
+            for (int t = 0; t < TILE; t++)
                 total[m] += weights[m * TILE + t];
         }
 #if SIMD_ATTEND
-        for (int i = 0; i < DIM / 8; i++)
-            for (int m = 0; m < QUERIES; m++) {
-                sums[i * QUERIES + m] *= shrink[m];
+        for (int m = 0; m < QUERIES; m++)
+            for (int r = 0; r < DIM / 8 && shrink[m] != 1; r++) {
+                sums[r * QUERIES + m] *= shrink[m];
 #if VALUE_SKETCH > 0
-                sketch_sums[i * QUERIES + m] *= shrink[m];
+                sketch_sums[r * QUERIES + m] *= shrink[m];
 #endif
             }
-        for (int t = 0; t < size; t++) {
+        for (int t = 0; t < size; t += FOUR) {
             int n = tile + t;
-            float factor[QUERIES];
-            for (int m = 0; m < QUERIES; m++)
-                factor[m] = weights[m * TILE + t] * value_norms[n];
+            float factors[QUERIES * FOUR];
+            for (int i = 0; i < QUERIES * FOUR; i++)
+                factors[i] = weights[i / FOUR * TILE + t + i % FOUR]
+                             * value_norms[min(n + i % FOUR, count - 1)];
 #if VALUE_BITS > 0
-            add_row(value_codes + (size_t)n * VALUE_ROW_BYTES, VALUE_BITS, value_upper, factor,
-                    sums);
+            take_rows(value_codes, VALUE_ROW_BYTES, VALUE_BITS, value_upper, n, count, rows);
+            add_rows(rows, factors, sums);
 #endif
 #if VALUE_SKETCH > 0
-            for (int m = 0; m < QUERIES; m++)
-                factor[m] *= value_residual_norms[n] * value_scale;
-            add_row(value_signs + (size_t)n * GROUPS, 1, &one, factor, sketch_sums);
+            for (int i = 0; i < QUERIES * FOUR; i++)
+                factors[i] *= value_residual_norms[min(n + i % FOUR, count - 1)] * value_scale;
+            take_rows(value_signs, GROUPS, 1, &one, n, count, rows);
+            add_rows(rows, factors, sketch_sums);
 #endif
         }
 #else

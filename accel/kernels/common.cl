@@ -356,7 +356,7 @@ INLINE float8 look_up(uint8 index, int bits, const float *upper)
 // ---- rows of codes against queries, without decoding them ----
 
 #ifndef QUERIES
-#define QUERIES 1  // that one pass over the codes serves, 1..8
+#define QUERIES 1  // that one pass over the codes serves, a power of two
 #endif
 #define SIMD_ROWS(bits) (LANES == 1 && LITTLE_ENDIAN && DIM % 64 == 0 && (bits) <= 4)
 
@@ -378,25 +378,52 @@ INLINE void take_queries(__global const float *queries, int start, int count, fl
     }
 }
 
-// sums[m] += the products of a row of levels with query m, lane by lane.
-INLINE void multiply_row(__global const uchar *row, int bits, const float *upper,
-                         const float8 *taken, float8 *sums)
+// Rows of codes that share the loads of a query, and of a sum.
+#define FOUR 4
+
+// Rows n ... n + 3 of the codes as levels, row by row for each register. One that is not there
+// repeats the last.
+INLINE void take_rows(__global const uchar *codes, int row_bytes, int bits, const float *upper, int n,
+                      int count, float8 *rows)
 {
-#pragma OPENCL FP_CONTRACT ON
-    for (int b = 0; b < DIM / 64; b++) {
-        uint8 packed = load_block(row, b, bits);
+    for (int k = 0; k < FOUR; k++) {
+        __global const uchar *row = codes + (size_t)min(n + k, count - 1) * row_bytes;
+        for (int b = 0; b < DIM / 64; b++) {
+            uint8 packed = load_block(row, b, bits);
 #pragma unroll
-        for (int j = 0; j < 8; j++) {
-            float8 level = look_up(packed >> (uint)(bits * j), bits, upper);
-#pragma unroll
-            for (int m = 0; m < QUERIES; m++)
-                sums[m] += level * taken[(8 * b + j) * QUERIES + m];
+            for (int j = 0; j < 8; j++)
+                rows[(8 * b + j) * FOUR + k] = look_up(packed >> (uint)(bits * j), bits, upper);
         }
     }
 }
 
-// The same for any DIM and `bits`, from all of `levels`.
-INLINE void multiply_any(__global const uchar *row, int bits, __global const float *levels,
+// The products of four rows with queries m and m + 1 (with m alone if QUERIES == 1): lane k those
+// of row k, lane 4 + k those with the second query.
+INLINE float8 multiply_rows(const float8 *rows, const float8 *taken, int m)
+{
+#pragma OPENCL FP_CONTRACT ON
+    float8 v[8];
+#pragma unroll
+    for (int k = 0; k < 8; k++)
+        v[k] = 0;
+    for (int r = 0; r < DIM / 8; r++) {
+        float8 first = taken[r * QUERIES + m];
+#pragma unroll
+        for (int k = 0; k < FOUR; k++)
+            v[k] += rows[r * FOUR + k] * first;
+#if QUERIES > 1
+        float8 second = taken[r * QUERIES + m + 1];
+#pragma unroll
+        for (int k = 0; k < FOUR; k++)
+            v[4 + k] += rows[r * FOUR + k] * second;
+#endif
+    }
+    transpose8(v);
+    return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
+}
+
+// The products of one row of levels with the queries, added to `sums`: for any DIM and `bits`.
+INLINE void multiply_row(__global const uchar *row, int bits, __global const float *levels,
                          __global const float *queries, int start, int count, float *sums)
 {
     for (int g = 0; g < GROUPS; g++) {

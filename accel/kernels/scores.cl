@@ -21,52 +21,69 @@ KERNEL scores(__global const float *restrict queries, __global const float *rest
     int first = get_group_id(0) * block, end = min(count, first + block);
     int start = get_group_id(1) * QUERIES, present = min(QUERIES, query_count - start);
 #if SIMD_ROWS(BITS)
-    float8 taken[QUERIES * DIM / 8];
+    float8 taken[QUERIES * DIM / 8], rows[FOUR * DIM / 8];
     take_queries(queries, start, query_count, taken);
     float upper[LEVELS];
     for (int k = 0; k < LEVELS / 2; k++)
         upper[k] = levels[LEVELS / 2 + k];
 #if SKETCH > 0
-    float8 sketched[QUERIES * DIM / 8];
+    const float one = 1;
+    float8 sketched[QUERIES * DIM / 8], sign_rows[FOUR * DIM / 8];
     take_queries(projected, start, query_count, sketched);
 #endif
+    for (int n = first; n < end; n += FOUR) {
+        int present_rows = min(FOUR, end - n);
+        float norm[8], part[8];
+        for (int k = 0; k < 8; k++) {
+            int row = min(n + k % FOUR, count - 1);
+            norm[k] = norms[row];
+#if SKETCH > 0
+            part[k] = residual_norms[row] * scale;
 #endif
+        }
+#if BITS > 0
+        take_rows(codes, ROW_BYTES, BITS, upper, n, count, rows);
+#endif
+#if SKETCH > 0
+        take_rows(signs, GROUPS, 1, &one, n, count, sign_rows);
+#endif
+        for (int m = 0; m < present; m += 2) {
+            float8 sums = 0;
+#if SKETCH > 0
+            sums = multiply_rows(sign_rows, sketched, m)
+                   * (float8)(part[0], part[1], part[2], part[3],
+                              part[0], part[1], part[2], part[3]);
+#endif
+#if BITS > 0
+            sums += multiply_rows(rows, taken, m);
+#endif
+            float result[8] = {sums.s0, sums.s1, sums.s2, sums.s3,
+                               sums.s4, sums.s5, sums.s6, sums.s7};
+            for (int k = 0; k < present_rows; k++) {
+                out[(size_t)(start + m) * count + n + k] = result[k] * norm[k];
+                if (m + 1 < present)
+                    out[(size_t)(start + m + 1) * count + n + k] = result[FOUR + k] * norm[k];
+            }
+        }
+    }
+#else
     EACH(offset, end - first) {
         int n = first + offset;
         float result[QUERIES];
-#if SIMD_ROWS(BITS)
-        float8 sums[QUERIES];
-#pragma unroll
-        for (int m = 0; m < QUERIES; m++)
-            sums[m] = 0;
-#if SKETCH > 0
-        const float one = 1;
-        multiply_row(signs + (size_t)n * GROUPS, 1, &one, sketched, sums);
-#pragma unroll
-        for (int m = 0; m < QUERIES; m++)
-            sums[m] *= residual_norms[n] * scale;
-#endif
-#if BITS > 0
-        multiply_row(codes + (size_t)n * ROW_BYTES, BITS, upper, taken, sums);
-#endif
-#pragma unroll
-        for (int m = 0; m < QUERIES; m++)
-            result[m] = sum8(sums[m]);
-#else
         for (int m = 0; m < QUERIES; m++)
             result[m] = 0;
 #if SKETCH > 0
-        multiply_any(signs + (size_t)n * GROUPS, 1, levels + LEVELS, projected, start, query_count,
+        multiply_row(signs + (size_t)n * GROUPS, 1, levels + LEVELS, projected, start, query_count,
                      result);
         for (int m = 0; m < QUERIES; m++)
             result[m] *= residual_norms[n] * scale;
 #endif
 #if BITS > 0
-        multiply_any(codes + (size_t)n * ROW_BYTES, BITS, levels, queries, start, query_count,
+        multiply_row(codes + (size_t)n * ROW_BYTES, BITS, levels, queries, start, query_count,
                      result);
-#endif
 #endif
         for (int m = 0; m < present; m++)
             out[(size_t)(start + m) * count + n] = result[m] * norms[n];
     }
+#endif
 }
