@@ -59,7 +59,9 @@ class Scalar:
                 if start == 0:
                     whole[name] = np.empty((len(x), *part.shape[1:]), part.dtype)
                 self._fetch(part, whole[name][start : start + len(piece)])
-        return Code(**whole) if whole else self._empty()
+        return (
+            _code(**whole) if whole else self._stored(self._numbers.encode(np.zeros((0, self.dim))))
+        )
 
     def decode(self, code: Code) -> Rows:
         """Reconstruction, (N, d) float32."""
@@ -95,20 +97,21 @@ class Scalar:
         block = self.runtime.block(count)
         given = own("rotation", real), own("thresholds", real)
         if own.sketch is None:
-            code = Code(packed, norms)
+            code = _code(indices=packed, norms=norms)
             operation = "encode"
             arguments: tuple[Any, ...] = (x, *given, packed, norms)
         else:
             signs = self._array((count, packing.row_bytes(self.dim, 1)), np.uint8)
-            code = Code(packed, norms, signs, self._array((count,), np.float32))
+            sizes = self._array((count,), np.float32)
+            code = _code(indices=packed, norms=norms, signs=signs, residual_norms=sizes)
             operation = "sketch"
-            given += own("levels", real), own("sketch columns", real), own("kept", "i4")
-            arguments = (x, *given, packed, norms, signs, code.residual_norms)
+            sketch = own("levels", real), own("sketch columns", real), own("kept", "i4")
+            arguments = (x, *given, *sketch, packed, norms, signs, sizes)
         kernel = self.runtime.kernel(operation, "encode", **own.macros(own.wide))
         self._run(kernel, -(-count // block), *arguments, count, block)
-        sizes = norms.get() if count else np.zeros(0)
-        if not np.isfinite(sizes).all():
-            row = int(np.flatnonzero(~np.isfinite(sizes))[0])
+        finite = np.isfinite(norms.get()) if count else np.ones(0, bool)
+        if not finite.all():
+            row = int(np.flatnonzero(~finite)[0])
             values = rows[row].get() if isinstance(rows, cl_array.Array) else rows[row]
             what = "a norm beyond float32" if np.isfinite(values).all() else "NaN or infinity"
             raise ValueError(f"x must be finite in float32, got {what} in row {start + row}")
@@ -121,7 +124,8 @@ class Scalar:
         kernel = self.runtime.kernel("decode", "decode", **own.macros())
         self._run(
             kernel, -(-count // block), code.indices, code.norms, code.signs, code.residual_norms,
-            own("rotation"), own("levels"), own("sketch"), own("kept", "i4"), own.scale, out, count, block,
+            own("rotation"), own("levels"), own("sketch"), own("kept", "i4"), own.scale, out,
+            count, block,
         )  # fmt: skip
         return out
 
@@ -190,14 +194,14 @@ class Scalar:
     def _on_device(self, code: Code) -> Code:
         """A code in NumPy arrays, on the device."""
         queue, memory = self.runtime.queue, self.runtime.memory
-        return Code(**{
+        return _code(**{
             name: cl_array.to_device(queue, np.ascontiguousarray(part), allocator=memory)
             for name, part in _parts(code).items()
         })  # fmt: skip
 
-    def _fetch(self, array: cl_array.Array, out: NDArray[Any]) -> None:
+    def _fetch(self, array: Any, out: NDArray[Any]) -> None:
         if array.size:
-            cl.enqueue_copy(self.runtime.queue, out, array.data)
+            cl.enqueue_copy(self.runtime.queue, out, array.base_data)
 
     def _pieces(self, whole: Any, row_bytes: int = 0) -> Iterator[tuple[int, Any]]:
         """Slices of `whole`, rows or a code, that fit the device, and where each starts."""
@@ -238,12 +242,7 @@ class Scalar:
                 )
             if isinstance(part, np.ndarray) and name not in widths:
                 parts[name] = part.astype(np.float32, copy=False)
-        return Code(**parts)
-
-    def _empty(self) -> Code:
-        none = np.zeros((0, self.dim), np.float32)
-        code = self._numbers.encode(none)
-        return self._stored(code)
+        return _code(**parts)
 
 
 class Rotated(Scalar):
@@ -286,7 +285,7 @@ class _Operands:
         self.wide = runtime.device.wide and (self.sketch is not None or self.bits >= WIDE_FROM)
         rotation = getattr(numbers, "rotation", None)
         self.rotated = isinstance(rotation, hadamard.RandomizedHadamard)
-        signs = rotation.signs if self.rotated else np.ones(self.dim)
+        signs = getattr(rotation, "signs", np.ones(self.dim))
         power = self.dim & -self.dim
         hartley = hadamard.transform(np.eye(self.dim // power))
         self._host = {
@@ -303,8 +302,8 @@ class _Operands:
         elif isinstance(self.sketch, qjl.OrthogonalSketch):
             self._family = 2
             ((rounds, kept),) = self.sketch.blocks
-            both = np.concatenate([mixing.signs for mixing in rounds])
-            self._host["sketch"] = self._host["sketch columns"] = both
+            turns = [turn.signs for turn in rounds if isinstance(turn, hadamard.RandomizedHadamard)]
+            self._host["sketch"] = self._host["sketch columns"] = np.concatenate(turns)
         self._host["kept"] = kept
         self._device: dict[tuple[str, str], cl_array.Array] = {}
         self._macros = {
@@ -424,6 +423,11 @@ def attention(
         others("rotation"), others("sketch"), others("kept", "i4"), out, parts,
     )  # fmt: skip
     return out if on_device else out.get()
+
+
+def _code(**parts: Any) -> Code:
+    """A code of arrays that lie in either place."""
+    return Code(**parts)
 
 
 def _parts(code: Code) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class Device:
 
     @property
     def kind(self) -> str:
-        """"CPU", "GPU" or "accelerator"."""
+        """Its type: "CPU", "GPU" or "accelerator"."""
         kinds = cl.device_type
         if self.handle.type & kinds.GPU:
             return "GPU"
@@ -188,7 +188,7 @@ class Runtime:
     def keys_together(self, count: int, query_groups: int, tile: int) -> int:
         """Keys that a work-group of attention takes: whole tiles, a few groups for each unit."""
         groups = -(-8 * self.device.handle.max_compute_units // query_groups)
-        return max(1, -(-count // (groups * tile))) * tile
+        return max(1, -(-count // int(groups * tile))) * tile
 
     @property
     def chunk_bytes(self) -> int:

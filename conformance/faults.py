@@ -1227,9 +1227,7 @@ class GrayCode(Scalar):
         if not code.indices.shape[1]:
             return code
         indices = packing.unpack(code.indices, self.dim, self.book.bits)
-        return replace(
-            code, indices=packing.pack(indices ^ indices >> np.uint8(1), self.book.bits)
-        )
+        return replace(code, indices=packing.pack(indices ^ indices >> np.uint8(1), self.book.bits))
 
     def _levels(self, code: Code) -> Array:
         indices = packing.unpack(code.indices, self.dim, self.book.bits)
@@ -1277,7 +1275,7 @@ class TiesDown(Scalar):
 
 
 def _signs(codec: TurboQuantMSE) -> Array:
-    return np.asarray(codec._rotation.signs)  # type: ignore[union-attr]
+    return np.asarray(codec.rotation.signs)  # type: ignore[union-attr]
 
 
 def _present(part: Any) -> Any:

@@ -2,8 +2,8 @@
 
 A record without a footer is not a valid report: the run was stopped. Schema 1:
 
-header  {"record": "header", "schema": 1, "suite", "backend": {...}, "device": {...} where the backend
-         names one, "run": {...}, "machine"}
+header  {"record": "header", "schema": 1, "suite", "backend": {...}, "run": {...}, "machine"}, and
+        "device": {...} where the backend names one
 entry   {"record": "entry", ...the fields of `Entry`}
 diagnosis {"record": "diagnosis", "kind", "sketch", "sizes", "cells": [...], "matches": [{"fault",
          "fit"}, ...], "nearest": {...} or null}, one for each kind that violates something
