@@ -22,7 +22,7 @@ from kvassay.reference import hadamard, packing, qjl
 from kvassay.reference.codecs import Code
 
 Rows = Any  # (N, d): a NumPy array or a pyopencl.array.Array
-WIDE_FROM = 6  # bits of a table from which float32 would move more than 1e-6 of the indices
+WIDE_FROM = 5  # bits of a table from which float32 would move more than 1e-6 of the indices
 TILE = 64  # keys, as in attention.cl
 
 
@@ -105,9 +105,9 @@ class Scalar:
             sizes = self._array((count,), np.float32)
             code = _code(indices=packed, norms=norms, signs=signs, residual_norms=sizes)
             operation = "sketch"
-            sketch = own("levels", real), own("sketch columns", real), own("kept", "i4")
+            sketch = own("levels", real), own("sketch", real), own("kept", "i4")
             arguments = (x, *given, *sketch, packed, norms, signs, sizes)
-        kernel = self.runtime.kernel(operation, "encode", **own.macros(own.wide))
+        kernel = self.runtime.kernel(operation, "encode", **own.macros(own.wide, many=True))
         self._run(kernel, -(-count // block), *arguments, count, block)
         finite = np.isfinite(norms.get()) if count else np.ones(0, bool)
         if not finite.all():
@@ -121,11 +121,11 @@ class Scalar:
         own, count = self._operands, len(code)
         out = self._array((count, self.dim), np.float32)
         block = self.runtime.block(count)
-        kernel = self.runtime.kernel("decode", "decode", **own.macros())
+        kernel = self.runtime.kernel("decode", "decode", **own.macros(many=True))
         self._run(
             kernel, -(-count // block), code.indices, code.norms, code.signs, code.residual_norms,
-            own("rotation"), own("levels"), own("sketch"), own("kept", "i4"), own.scale, out,
-            count, block,
+            own("rotation"), own("levels"), own("sketch transposed"), own("kept", "i4"), own.scale,
+            out, count, block,
         )  # fmt: skip
         return out
 
@@ -150,7 +150,7 @@ class Scalar:
             rotated = self._mapped("rotate_forward", rotated, own("rotation"))
         if own.sketch is None:
             return rotated, None
-        sketch = own("rotation"), own("sketch columns"), own("kept", "i4")
+        sketch = own("rotation"), own("sketch"), own("kept", "i4")
         return rotated, self._mapped("project", rotated, *sketch)
 
     def _mapped(self, name: str, x: cl_array.Array, *arguments: Any) -> cl_array.Array:
@@ -240,8 +240,14 @@ class Scalar:
                 raise ValueError(
                     f"{name} of a code must have shape {shape}, got {part.shape} of {part.dtype}"
                 )
-            if isinstance(part, np.ndarray) and name not in widths:
-                parts[name] = part.astype(np.float32, copy=False)
+            if isinstance(part, np.ndarray):
+                if name not in widths:
+                    parts[name] = part.astype(np.float32, copy=False)
+            elif not part.flags.c_contiguous or part.dtype not in (np.uint8, np.float32):
+                raise ValueError(
+                    f"{name} on a device must be in C order, and float32 where it is floating "
+                    f"point, got {part.dtype}"
+                )
         return _code(**parts)
 
 
@@ -296,14 +302,13 @@ class _Operands:
         self._family, kept = 0, np.arange(self.dim)
         if isinstance(self.sketch, qjl.GaussianSketch):
             self._family = 1
-            spare = [(0, 0), (0, -self.dim % 8)]
-            self._host["sketch"] = np.pad(self.sketch.matrix, spare)
-            self._host["sketch columns"] = np.pad(self.sketch.matrix.T, spare)
+            self._host["sketch"] = _in_eights(self.sketch.matrix)
+            self._host["sketch transposed"] = _in_eights(self.sketch.matrix.T)
         elif isinstance(self.sketch, qjl.OrthogonalSketch):
             self._family = 2
             ((rounds, kept),) = self.sketch.blocks
             turns = [turn.signs for turn in rounds if isinstance(turn, hadamard.RandomizedHadamard)]
-            self._host["sketch"] = self._host["sketch columns"] = np.concatenate(turns)
+            self._host["sketch"] = self._host["sketch transposed"] = np.concatenate(turns)
         self._host["kept"] = kept
         self._device: dict[tuple[str, str], cl_array.Array] = {}
         self._macros = {
@@ -323,10 +328,12 @@ class _Operands:
             self._device[name, dtype] = cl_array.to_device(self._runtime.queue, array)
         return self._device[name, dtype]
 
-    def macros(self, wide: bool = False) -> dict[str, object]:
-        """What the kernels are compiled with."""
+    def macros(self, wide: bool = False, many: bool = False) -> dict[str, object]:
+        """What the kernels are compiled with; those for `many` vectors share a dense sketch."""
         root = (self.dim & -self.dim) ** 0.5
+        share = many and self._family == 1 and self.lanes == 1
         return self._macros | {
+            "VECTORS": 4 if share else 1,
             "WIDE": int(wide),
             "SHRINK": constant(1 / root, wide),
             "GROW": constant(root, wide),
@@ -420,9 +427,16 @@ def attention(
     merge = runtime.kernel("merge", "merge", **others.macros())
     value_codec._run(
         merge, query_count, largest, total, sums, sketch_sums,
-        others("rotation"), others("sketch"), others("kept", "i4"), out, parts,
+        others("rotation"), others("sketch transposed"), others("kept", "i4"), out, parts,
     )  # fmt: skip
     return out if on_device else out.get()
+
+
+def _in_eights(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A square matrix as the kernels multiply by it: (rows / 8, columns, 8 rows)."""
+    dim = len(matrix)
+    padded = np.pad(matrix, [(0, -dim % 8), (0, 0)])
+    return padded.reshape(-1, 8, dim).transpose(0, 2, 1)
 
 
 def _code(**parts: Any) -> Code:

@@ -157,7 +157,7 @@ def _named(wanted: str, devices: list[Device]) -> Device:
 
 
 class Runtime:
-    """A device in use: its context, its queue, and the programs built so far.
+    """A device in use: its context, its queue, and the kernels built so far.
 
     If `variant` is None, the one that KVASSAY_VARIANT names, else the device's own.
     """
@@ -169,7 +169,7 @@ class Runtime:
         self.queue = cl.CommandQueue(self.context)
         self.memory = MemoryPool(ImmediateAllocator(self.queue))  # freed buffers are used again
         self.nothing = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, 64)  # for unused arguments
-        self._programs: dict[tuple[str, tuple[tuple[str, object], ...]], Any] = {}
+        self._kernels: dict[tuple[object, ...], dict[str, Any]] = {}
 
     def lanes(self, dim: int) -> int:
         """Work-items that share a vector of dimension `dim`."""
@@ -187,7 +187,7 @@ class Runtime:
 
     def keys_together(self, count: int, query_groups: int, tile: int) -> int:
         """Keys that a work-group of attention takes: whole tiles, a few groups for each unit."""
-        groups = -(-8 * self.device.handle.max_compute_units // query_groups)
+        groups = -(-8 * self.device.handle.max_compute_units // max(query_groups, 1))
         return max(1, -(-count // int(groups * tile))) * tile
 
     @property
@@ -203,19 +203,23 @@ class Runtime:
         device has too little local memory for it.
         """
         key = operation, tuple(sorted(macros.items()))
-        if key not in self._programs:
-            self._programs[key] = self._built(operation, macros)
-        kernel = cl.Kernel(self._programs[key], name)
+        if key not in self._kernels:
+            kernels = self._built(operation, macros).all_kernels()
+            self._kernels[key] = {kernel.function_name: kernel for kernel in kernels}
+            for kernel in kernels:
+                self._require_room(kernel)
+        return self._kernels[key][name]
+
+    def _require_room(self, kernel: Any) -> None:
         needed = kernel.get_work_group_info(
             cl.kernel_work_group_info.LOCAL_MEM_SIZE, self.device.handle
         )
         if self.variant == "group" and needed > self.device.handle.local_mem_size:
             raise DeviceError(
-                f"kernel {name} needs {_size(needed)} of local memory and {self.device} has "
-                f"{_size(self.device.handle.local_mem_size)}: use the variant item "
-                f"(--variant item, or {VARIANT}=item)"
+                f"kernel {kernel.function_name} needs {_size(needed)} of local memory and "
+                f"{self.device} has {_size(self.device.handle.local_mem_size)}: use the variant "
+                f"item (--variant item, or {VARIANT}=item)"
             )
-        return kernel
 
     def _built(self, operation: str, macros: Mapping[str, object]) -> Any:
         options = [f"-D{name}={value}" for name, value in sorted(macros.items())]

@@ -39,6 +39,9 @@
 #ifndef LANES
 #define LANES 1  // work-items of a work-group, a power of two
 #endif
+#ifndef VECTORS
+#define VECTORS 1  // that one pass over a dense sketch serves
+#endif
 #ifndef WIDE
 #define WIDE 0  // 1: double where a rounding decides an index or a sign; needs cl_khr_fp64
 #endif
@@ -210,6 +213,30 @@ INLINE float sign_of(__global const uchar *row, int i)
 {
     return row[i / 8] >> (i % 8) & 1 ? 1.0f : -1.0f;
 }
+
+#if SKETCH == 1
+// Coordinates 8 g ... 8 g + 7 of the dense matrix times each of the VECTORS in y, to `out`. The
+// matrix lies as (GROUPS, DIM, 8): for eight coordinates of the result, all that they are summed of.
+INLINE void multiply_dense(__global const real *matrix, SHARED const real *y, int g, real *out)
+{
+    __global const real8 *columns = (__global const real8 *)matrix + g * DIM;
+    real8 sums[VECTORS];
+    for (int v = 0; v < VECTORS; v++)
+        sums[v] = 0;
+    for (int i = 0; i < DIM; i++) {
+        real8 column = columns[i];
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++)
+            sums[v] += column * y[v * DIM + i];
+    }
+    for (int v = 0; v < VECTORS; v++) {
+        real8 sum = sums[v];
+        real eight[8] = {sum.s0, sum.s1, sum.s2, sum.s3, sum.s4, sum.s5, sum.s6, sum.s7};
+        for (int j = 0; j < 8; j++)
+            out[8 * v + j] = eight[j];
+    }
+}
+#endif
 
 #if SKETCH == 2
 // y <- S y before its rows are picked, larger by 1 / SHRINK^2: two randomized transforms.

@@ -4,7 +4,8 @@
 // codes, norms            what encode stored; signs and residual_norms too where SKETCH > 0
 // rotation                see common.cl
 // levels                  LEVELS, increasing and odd: level k is minus level LEVELS - 1 - k
-// sketch                  SKETCH == 1: S padded to (DIM, 8 GROUPS); SKETCH == 2: as in sketch.cl
+// sketch                  SKETCH == 1: S transposed, as `multiply_dense` wants it; SKETCH == 2: as in
+//                         sketch.cl
 // kept                    as in sketch.cl
 // scale                   of the sketch
 // x                       (count, DIM) float
@@ -52,48 +53,59 @@ KERNEL decode(__global const uchar *restrict codes, __global const float *restri
     SHARED float y[DIM];
     SHARED float spare[SPARE];
 #if SKETCH > 0
-    SHARED float correction[DIM];
+    SHARED float correction[VECTORS * DIM];
 #endif
-    for (int n = first; n < end; n++) {
-#if BITS > 0
-        EACH(g, GROUPS) {
-            ulong word = load_group(codes + (size_t)n * ROW_BYTES, g, BITS);
-            for (int j = 0; j < 8 && 8 * g + j < DIM; j++)
-                y[8 * g + j] = levels[word >> (BITS * j) & (LEVELS - 1)];
-        }
-#else
-        EACH(i, DIM) y[i] = 0;
-#endif
-#if SKETCH > 0
-        __global const uchar *bits = signs + (size_t)n * GROUPS;
-        float size = residual_norms[n] * scale;
 #if SKETCH == 1
-        EACH(i, DIM) correction[i] = sign_of(bits, i);
+    SHARED float corrections[VECTORS * 8 * GROUPS];
+#endif
+    for (int start = first; start < end; start += VECTORS) {
+#if SKETCH == 1
+        EACH(i, VECTORS * DIM) {
+            int n = min(start + i / DIM, end - 1);
+            correction[i] = sign_of(signs + (size_t)n * GROUPS, i % DIM);
+        }
         BARRIER();
         EACH(g, GROUPS) {
-            float8 sum = 0;
-            for (int row = 0; row < DIM; row++)
-                sum += ((__global const float8 *)sketch)[row * GROUPS + g] * correction[row];
-            float eight[8] = {sum.s0, sum.s1, sum.s2, sum.s3, sum.s4, sum.s5, sum.s6, sum.s7};
-            for (int j = 0; j < 8 && 8 * g + j < DIM; j++)
-                y[8 * g + j] += eight[j] * size;
+            float eight[8 * VECTORS];
+            multiply_dense(sketch, correction, g, eight);
+            for (int i = 0; i < 8 * VECTORS; i++)
+                corrections[i / 8 * 8 * GROUPS + 8 * g + i % 8] = eight[i];
         }
-#else
-        EACH(i, DIM) correction[kept[i]] = sign_of(bits, i);
         BARRIER();
-        unmix(correction, spare, rotation, sketch);
-        EACH(i, DIM) y[i] += correction[i] * (size * (float)(SHRINK * SHRINK));
 #endif
+        for (int n = start; n < min(start + VECTORS, end); n++) {
+#if SKETCH == 2
+            EACH(i, DIM) correction[kept[i]] = sign_of(signs + (size_t)n * GROUPS, i);
+            BARRIER();
+            unmix(correction, spare, rotation, sketch);
 #endif
-        BARRIER();
-        float norm = norms[n];
+            EACH(g, GROUPS) {
+#if BITS > 0
+                ulong word = load_group(codes + (size_t)n * ROW_BYTES, g, BITS);
+#endif
+                for (int i = 8 * g; i < 8 * g + 8 && i < DIM; i++) {
+                    float value = 0;
+#if BITS > 0
+                    value = levels[word >> (BITS * (i % 8)) & (LEVELS - 1)];
+#endif
+#if SKETCH == 1
+                    value += corrections[(n - start) * 8 * GROUPS + i] * residual_norms[n] * scale;
+#elif SKETCH == 2
+                    value += correction[i] * (residual_norms[n] * scale * (float)(SHRINK * SHRINK));
+#endif
+                    y[i] = value;
+                }
+            }
+            BARRIER();
+            float norm = norms[n];
 #if ROTATED
-        transform(y, spare, rotation);
-        EACH(i, DIM) x[(size_t)n * DIM + i] = y[i] * (float)SHRINK * rotation[i] * norm;
+            transform(y, spare, rotation);
+            EACH(i, DIM) x[(size_t)n * DIM + i] = y[i] * (float)SHRINK * rotation[i] * norm;
 #else
-        EACH(i, DIM) x[(size_t)n * DIM + i] = y[i] * norm;
+            EACH(i, DIM) x[(size_t)n * DIM + i] = y[i] * norm;
 #endif
-        BARRIER();
+            BARRIER();
+        }
     }
 #endif
 }

@@ -9,6 +9,23 @@
 // Moves DIM * 4 + ROW_BYTES + 4 bytes a vector.
 #include "common.cl"
 
+#if SIMD
+// y <- scale * signs * x; returns the sum of squares. Four sums: rounding grows as a root.
+INLINE float load_signed(__global const float8 *x, __global const float8 *signs, float scale,
+                         float8 *y)
+{
+    float8 s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+#pragma unroll
+    for (int r = 0; r < DIM / 8; r += 4) {
+        float8 a = x[r] * scale, b = x[r + 1] * scale, c = x[r + 2] * scale, d = x[r + 3] * scale;
+        s0 += a * a, s1 += b * b, s2 += c * c, s3 += d * d;
+        y[r] = a * signs[r], y[r + 1] = b * signs[r + 1];
+        y[r + 2] = c * signs[r + 2], y[r + 3] = d * signs[r + 3];
+    }
+    return sum8((s0 + s1) + (s2 + s3));
+}
+#endif
+
 KERNEL encode(__global const float *restrict x, __global const real *restrict rotation,
               __global const real *restrict thresholds, __global uchar *restrict codes,
               __global float *restrict norms, int count, int block)
@@ -19,22 +36,10 @@ KERNEL encode(__global const float *restrict x, __global const real *restrict ro
     for (int n = first; n < end; n++) {
         __global const float8 *row = (__global const float8 *)(x + (size_t)n * DIM);
         float8 y[DIM / 8];
-        float scale = 1, unscale = 1, energy;
-        for (int again = 0; again < 2; again++) {
-            float8 s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-#pragma unroll
-            for (int r = 0; r < DIM / 8; r += 4) {
-                float8 a = row[r] * scale, b = row[r + 1] * scale;
-                float8 c = row[r + 2] * scale, d = row[r + 3] * scale;
-                s0 += a * a, s1 += b * b, s2 += c * c, s3 += d * d;
-                y[r] = a * signs[r], y[r + 1] = b * signs[r + 1];
-                y[r + 2] = c * signs[r + 2], y[r + 3] = d * signs[r + 3];
-            }
-            energy = sum8((s0 + s1) + (s2 + s3));
-            if (again || safe_scale(energy) == 1)
-                break;
-            scale = safe_scale(energy);
-            unscale = scale > 1 ? 0x1p-100f : 0x1p100f;
+        float unscale = 1, energy = load_signed(row, signs, 1, y);
+        if (safe_scale(energy) != 1) {
+            unscale = safe_scale(energy) > 1 ? 0x1p-100f : 0x1p100f;
+            energy = load_signed(row, signs, safe_scale(energy), y);
         }
         float length = sqrt(energy);
         norms[n] = length * unscale;

@@ -45,10 +45,8 @@ KERNEL merge(__global const float *restrict largest, __global const float *restr
     BARRIER();
 #if SKETCH == 1
     EACH(g, GROUPS) {
-        float8 sum = 0;
-        for (int row = 0; row < DIM; row++)
-            sum += ((__global const float8 *)sketch)[row * GROUPS + g] * correction[row];
-        float eight[8] = {sum.s0, sum.s1, sum.s2, sum.s3, sum.s4, sum.s5, sum.s6, sum.s7};
+        float eight[8];
+        multiply_dense(sketch, correction, g, eight);
         for (int j = 0; j < 8 && 8 * g + j < DIM; j++)
             y[8 * g + j] += eight[j];
     }

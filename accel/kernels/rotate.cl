@@ -2,9 +2,7 @@
 //
 // x, out       (count, DIM) float, another place each
 // rotation     see common.cl
-// sketch       SKETCH == 1: S transposed and padded to (DIM, 8 GROUPS) for `project`, S padded
-//              likewise for `adjoint`; SKETCH == 2: as in sketch.cl
-// kept         as in sketch.cl
+// sketch       as in sketch.cl, and kept
 // A work-group takes `block` consecutive vectors.
 //
 // Moves 2 * DIM * 4 bytes a vector.
@@ -55,11 +53,11 @@ KERNEL project(__global const float *restrict x, __global const float *restrict 
         EACH(i, DIM) y[i] = x[(size_t)n * DIM + i];
         BARRIER();
 #if SKETCH == 1
-        EACH(row, DIM) {
-            float sum = 0;
-            for (int i = 0; i < DIM; i++)
-                sum += sketch[i * 8 * GROUPS + row] * y[i];
-            out[(size_t)n * DIM + row] = sum;
+        EACH(g, GROUPS) {
+            float rows[8];
+            multiply_dense(sketch, y, g, rows);
+            for (int j = 0; j < 8 && 8 * g + j < DIM; j++)
+                out[(size_t)n * DIM + 8 * g + j] = rows[j];
         }
 #else
         mix(y, spare, rotation, sketch);
