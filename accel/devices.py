@@ -205,9 +205,9 @@ class Runtime:
         key = operation, tuple(sorted(macros.items()))
         if key not in self._kernels:
             kernels = self._built(operation, macros).all_kernels()
-            self._kernels[key] = {kernel.function_name: kernel for kernel in kernels}
             for kernel in kernels:
                 self._require_room(kernel)
+            self._kernels[key] = {kernel.function_name: kernel for kernel in kernels}
         return self._kernels[key][name]
 
     def _require_room(self, kernel: Any) -> None:

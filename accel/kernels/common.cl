@@ -326,8 +326,8 @@ INLINE uint8 load_block(__global const uchar *row, int block, int bits)
     if (bits == 4)
         return ((__global const uint8 *)at)[0];
     if (bits == 3) {
-        uint4 a = ((__global const uint2 *)at)[0].xyxy;
-        uint2 b = ((__global const uint2 *)at)[1], c = ((__global const uint2 *)at)[2];
+        __global const uint2 *pairs = (__global const uint2 *)at;
+        uint2 a = pairs[0], b = pairs[1], c = pairs[2];
         return (uint8)(a.x, a.x >> 24 | a.y << 8, a.y >> 16 | b.x << 16, b.x >> 8,
                        b.y, b.y >> 24 | c.x << 8, c.x >> 16 | c.y << 16, c.y >> 8);
     }
@@ -457,6 +457,9 @@ INLINE void multiply_row(__global const uchar *row, int bits, __global const flo
         ulong word = load_group(row, g, bits);
         for (int j = 0; j < 8 && 8 * g + j < DIM; j++) {
             float level = levels[word >> (bits * j) & ((1u << bits) - 1)];
+#if DIM < 8
+#pragma unroll 1  // else Intel's compiler makes code that crashes: DIM == 5, QUERIES == 8
+#endif
             for (int m = 0; m < QUERIES; m++)
                 sums[m] += level * queries[(size_t)min(start + m, count - 1) * DIM + 8 * g + j];
         }
