@@ -26,6 +26,7 @@ except ImportError as problem:
 DEVICE, VARIANT = "KVASSAY_DEVICE", "KVASSAY_VARIANT"  # environment variables
 VARIANTS = ("item", "group")
 LARGEST_DIM = 1024
+MOST_PROGRAMS = 64  # kept at a time: a run over a whole grid compiles a thousand
 
 
 class DeviceError(ValueError):
@@ -106,8 +107,8 @@ def choose(wanted: str | None = None) -> Device:
     """The device called `wanted`: its number in `found()`, or a part of its name or platform.
 
     Without `wanted`, the one that the variable KVASSAY_DEVICE names, else the first GPU, else
-    the first that is no simulator. DeviceError if there is none, or if it is a CPU whose driver
-    shares the process with another CPU driver, which breaks both.
+    the first that is no simulator. DeviceError if there is none, or if nobody named one and it
+    would be a CPU with two drivers in this process, which were seen to break each other.
     """
     devices = found()
     if not devices:
@@ -122,11 +123,12 @@ def choose(wanted: str | None = None) -> Device:
         for device in devices
         if device.kind == "CPU" and device.platform != chosen.platform
     }
-    if chosen.kind == "CPU" and others and "Oclgrind" not in others | {chosen.platform}:
+    if wanted is None and chosen.kind == "CPU" and others - {"Oclgrind"}:
         raise DeviceError(
-            f"{chosen.platform} shares this process with another CPU driver, "
-            f"{', '.join(sorted(others))}, and they break each other: keep one of them installed, "
-            "or let OCL_ICD_VENDORS name a folder with the .icd file of one alone"
+            f"several CPU drivers share this process ({chosen.platform}, "
+            f"{', '.join(sorted(others))}), and such were seen to break each other: keep one "
+            f"installed, let OCL_ICD_VENDORS name the folder of its .icd file alone, or name a "
+            f"device (--device, or {DEVICE})"
         )
     return chosen
 
@@ -204,6 +206,8 @@ class Runtime:
         """
         key = operation, tuple(sorted(macros.items()))
         if key not in self._kernels:
+            if len(self._kernels) == MOST_PROGRAMS:
+                del self._kernels[next(iter(self._kernels))]
             kernels = self._built(operation, macros).all_kernels()
             for kernel in kernels:
                 self._require_room(kernel)
