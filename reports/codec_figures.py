@@ -31,7 +31,13 @@ RATIOS = {
     "qjl-unbiased": "slope / predicted",
 }
 SIZES = "size-accounting"
-SCALE = (0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 0.98, 1, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 5, 10, 20)
+TICKS = (
+    (0.1, 1, 10),
+    (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20),
+    (0.4, 0.6, 0.8, 1, 1.2, 1.5, 2),
+    (0.7, 0.8, 0.9, 1, 1.1, 1.2),
+    (0.9, 0.95, 1, 1.05, 1.1),
+)
 LEAST, MOST = 0.03, 30.0  # a ratio beyond stands at the edge
 
 
@@ -97,13 +103,12 @@ def _ratios(
     names = list(dict.fromkeys(name for _, series in panels for name in series))
     # Lines of one panel stand side by side, so that their intervals can be told apart.
     shift = {name: (i - (len(names) - 1) / 2) * 0.5 / len(names) for i, name in enumerate(names)}
+    thick = 500 / min(across, len(panels)) / len(bits) / len(names) * 0.5
     with style():
-        figure, axes = small_multiples(
-            len(panels), across, height=height, sharex=True, sharey=True
-        )
+        figure, axes = small_multiples(len(panels), across, height=height, sharex=True, sharey=True)
         handles = {}
         for ax, (title, series) in zip(axes, panels, strict=True):
-            ax.set_title(_short(title, 30 if across < 5 else 24), fontsize=9 if across < 5 else 8)
+            ax.set_title(_short(title, 30 if across < 5 else 22), fontsize=9 if across < 5 else 7.5)
             ax.set_yscale("log")
             ax.axhline(1, color=MUTED, linewidth=0.9)
             for name, group in series.items():
@@ -111,12 +116,12 @@ def _ratios(
                 group = sorted(group, key=lambda entry: entry.bits)
                 x = [entry.bits + shift[name] for entry in group]
                 found = [_ratio(entry) for entry in group]
-                ax.bar(
+                ax.vlines(
                     x,
-                    [top - bottom for _, _, _, bottom, top in found],
-                    bottom=[bottom for _, _, _, bottom, _ in found],
-                    width=0.5 / len(names),
-                    color=BAND,
+                    [point[3] for point in found],
+                    [point[4] for point in found],
+                    colors=BAND,
+                    linewidth=thick,
                     zorder=0.5,
                 )
                 intervals(
@@ -182,16 +187,12 @@ def _ratio(entry: Entry) -> tuple[float, float, float, float, float]:
 
 
 def _ratio_ticks(low: float, high: float) -> list[float]:
-    ticks = [value for value in SCALE if low <= value <= high]
-    wide = high / low
-    keep = (
-        lambda value: value in (0.1, 0.2, 0.5, 1, 2, 5, 10)
-        if wide > 3
-        else value in (0.2, 0.5, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2)
-        if wide > 1.15
-        else True
-    )
-    return [value for value in ticks if keep(value)] or [1]
+    """Ticks for a range of ratios, the coarsest set that has three there."""
+    for ticks in TICKS:
+        there = [value for value in ticks if low <= value <= high]
+        if len(there) >= 3:
+            break
+    return there
 
 
 def bytes_of_backends(runs: Sequence[CheckRun], labels: Sequence[str]) -> Drawn | None:

@@ -107,7 +107,9 @@ def _row(run: CheckRun, label: str, anchor: str, href: str) -> BackendRow:
         squares={
             claim_id: _square(entries) for claim_id, entries in words.by_claim(run.entries).items()
         },
-        violated=tuple(row for row in rows(run) if row.verdict not in ("conforms", "not applicable")),
+        violated=tuple(
+            row for row in rows(run) if row.verdict not in ("conforms", "not applicable")
+        ),
         looks=looks(run),
     )
 
@@ -116,15 +118,19 @@ def _square(entries: Sequence[Entry]) -> Square:
     counts = Counter(entry.verdict for entry in entries)
     verdict = words.worst(counts)
     of = len(entries) - counts["not applicable"]
-    return Square(verdict, 0 if verdict == "conforms" else counts[verdict], of)
+    quiet = verdict in ("conforms", "not applicable")
+    return Square(verdict, 0 if quiet else counts[verdict], of)
 
 
 def _sentence(backends: Sequence[BackendRow]) -> str:
     counts = Counter(row.verdict for row in backends)
-    parts = [f"{counts['conforms']} of {len(backends)} backends conform to every claim that applies"]
-    if counts["violates"]:
-        parts.append(f"{words.plural(counts['violates'], 'backend')} violate".replace(
-            "1 backend violate", "1 backend violates") + " at least one")
-    if open_ := counts["inconclusive"] + counts["error"] + counts["not applicable"]:
-        parts.append(f"{open_} not decided")
+    good, bad = counts["conforms"], counts["violates"]
+    parts = [
+        f"{good} of {len(backends)} backends {'conforms' if good == 1 else 'conform'} to every "
+        "claim that applies"
+    ]
+    if bad:
+        parts.append(f"{bad} {'violates' if bad == 1 else 'violate'} at least one")
+    if rest := len(backends) - good - bad:
+        parts.append(f"{rest} {'is' if rest == 1 else 'are'} not decided")
     return "; ".join(parts) + "."

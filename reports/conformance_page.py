@@ -10,7 +10,7 @@ from kvassay.conformance.record import COUNTED, Entry
 from kvassay.reports import controls as known_controls
 from kvassay.reports import words
 from kvassay.reports.controls import Control, Controls
-from kvassay.reports.read import CheckRun
+from kvassay.reports.read import CheckRun, KillTable
 
 MOST_FINDINGS = 60  # entries of one claim that are listed one by one
 MOST_REASONS = 20
@@ -88,7 +88,7 @@ class ConformancePage:
     reasons: tuple[Reason, ...]
     controls: tuple[Control, ...]
     wrong_controls: tuple[str, ...]
-    kills: known_controls.KillTable | None
+    kills: KillTable | None
     expected: Expected | None
     facts: tuple[tuple[str, str], ...]
     untested: tuple[str, ...]
@@ -109,7 +109,7 @@ def conformance_page(
         verdict=verdict,
         sentence=sentence,
         sums=words.sums(run.counts),
-        false_alarms=words.share(words.false_alarms(run.entries)),
+        false_alarms=f"{1 / (words.false_alarms(run.entries) or 1):,.0f}",
         rows=rows(run),
         looks=looks(run),
         reasons=tuple(_reasons(run.entries)),
@@ -289,9 +289,7 @@ def _untested(run: CheckRun) -> Iterator[str]:
     if skipped := [kind for kind in run.kinds if kind in protocol.KINDS and kind not in kinds]:
         yield f"Kinds left out of this run: {', '.join(skipped)}."
     if studied := [kind for kind in run.kinds if kind in protocol.STUDIED]:
-        yield (
-            f"Kinds that only `kvassay reproduce {run.spec}` uses: {', '.join(studied)}."
-        )
+        yield (f"Kinds that only `kvassay reproduce {run.spec}` uses: {', '.join(studied)}.")
     for what, grid, used in (
         ("Dimensions", runner.DIMS, {entry.dim for entry in run.entries}),
         ("Widths in bits", runner.BITS, {entry.bits for entry in run.entries}),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
+from math import asinh, floor, log10
 from typing import Any
 from xml.etree import ElementTree
 
@@ -42,7 +43,7 @@ SERIES = ((BLUE, "o"), (RED, "s"), (GREEN, "^"), (PURPLE, "D"), (SKY, "v"), (INK
 SVG = "http://www.w3.org/2000/svg"
 XLINK = "http://www.w3.org/1999/xlink"
 
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -206,7 +207,9 @@ def _colours_of_the_page(root: ElementTree.Element) -> None:
 # Parts of figures -------------------------------------------------------------------------
 
 
-def plain_ticks(axis: Any, places: Sequence[float], name: Callable[[float], str] | None = None) -> None:
+def plain_ticks(
+    axis: Any, places: Sequence[float], name: Callable[[float], str] | None = None
+) -> None:
     """Ticks at these places alone, written as people write numbers."""
     axis.set_major_locator(FixedLocator(list(places)))
     axis.set_minor_locator(NullLocator())
@@ -217,8 +220,6 @@ def plain_ticks(axis: Any, places: Sequence[float], name: Callable[[float], str]
 
 def decades(low: float, high: float, steps: Sequence[float] = (1,)) -> list[float]:
     """The numbers 1, or `steps`, times a power of ten between two numbers."""
-    from math import floor, log10
-
     powers = range(floor(log10(low)), floor(log10(high)) + 1)
     return [
         step * 10.0**power
@@ -306,7 +307,7 @@ def marked(ax: Axes, height: float, name: str, side: str = "left") -> None:
 
 # Strips: one claim's estimates against their bands -----------------------------------------
 
-STRIP_WIDTH, STRIP_HEIGHT = 220, 34
+STRIP_WIDTH, ROWS = 220.0, 9
 FARTHEST = 20.0  # half-widths of the band; what is farther off stands at the edge
 
 
@@ -349,30 +350,28 @@ def strip(items: Sequence[Any], what: str) -> Strip | None:
     there = [item for item in items if item.estimate is not None and item.band and item.interval]
     if not there:
         return None
-    placed = []
-    for item in there:
+    marks = []
+    for place, item in enumerate(there):
         low, high = item.interval
         middle, width = _scale(item)
-        ends = [
-            _place(None if value is None else (value - middle) / width, side)
-            for value, side in ((low, -1), (high, 1))
-        ]
-        placed.append((_place((item.estimate - middle) / width, 0), *ends, item.verdict))
-    # Those that deviate are drawn last, on top; the height only keeps points apart.
-    order = sorted(range(len(placed)), key=lambda i: (words.SIGNS[placed[i][3]] != "✓", i))
-    rows = 9
-    marks = tuple(
-        Mark(*(round(value, 1) for value in placed[i][:3]), 5 + (i * 7 % rows) * 3, placed[i][3])
-        for i in order
-    )
+        marks.append(
+            Mark(
+                x=_place((item.estimate - middle) / width),
+                low=0.0 if low is None else _place((low - middle) / width),
+                high=STRIP_WIDTH if high is None else _place((high - middle) / width),
+                y=5 + place * 7 % ROWS * 3,  # the height only keeps points apart
+                verdict=item.verdict,
+            )
+        )
+    marks.sort(key=lambda mark: words.SIGNS[mark.verdict] != "✓")  # those are drawn last, on top
     open_low = all(item.band[0] is None for item in there)
     open_high = all(item.band[1] is None for item in there)
     inside = sum(words.SIGNS[mark.verdict] == "✓" for mark in marks)
     return Strip(
-        marks,
-        band_low=0.0 if open_low else round(_place(-1.0, 0), 1),
-        band_high=float(STRIP_WIDTH) if open_high else round(_place(1.0, 0), 1),
-        centre=round(_place(0.0, 0), 1),
+        tuple(marks),
+        band_low=0.0 if open_low else _place(-1.0),
+        band_high=STRIP_WIDTH if open_high else _place(1.0),
+        centre=_place(0.0),
         text=f"{what}: {inside} of {len(marks)} intervals lie inside the band",
     )
 
@@ -398,17 +397,14 @@ def _scale(item: Any) -> tuple[float, float]:
     width = abs(end - middle) or max(abs(end) / 2, 1e-12)
     if high is None:  # at least: the prediction lies inside, at a distance from the end
         middle = end + width
-    elif middle >= end:
+    elif middle == end:  # nothing at all is allowed: what is nothing stands in the middle
+        width = 1e-12
+    elif middle > end:
         middle = end - width
     return middle, width
 
 
-def _place(off: float | None, side: int) -> float:
-    """Where a deviation stands: linear about the band, logarithmic beyond. None is an open end."""
-    from math import asinh, copysign
-
-    if off is None:
-        return 0.0 if side < 0 else float(STRIP_WIDTH)
-    reach = asinh(2 * FARTHEST)
-    bounded = copysign(min(abs(off), FARTHEST), off)
-    return STRIP_WIDTH / 2 * (1 + 0.96 * asinh(2 * bounded) / reach)
+def _place(off: float) -> float:
+    """Where a deviation stands: linear about the band, logarithmic beyond."""
+    bounded = min(max(off, -FARTHEST), FARTHEST)
+    return round(STRIP_WIDTH / 2 * (1 + 0.96 * asinh(2 * bounded) / asinh(2 * FARTHEST)), 1)

@@ -47,11 +47,15 @@ def _page(
     runs: Sequence[Run],
     **more: Any,
 ) -> str:
-    text = _environment().get_template(template).render(
-        page=page,
-        figures=[figure for figure in drawn if figure],
-        files=[source.file for run in runs for source in run.sources],
-        **more,
+    text = (
+        _environment()
+        .get_template(template)
+        .render(
+            page=page,
+            figures=[figure for figure in drawn if figure],
+            files=[source.file for run in runs for source in run.sources],
+            **more,
+        )
     )
     return "\n".join(line.rstrip() for line in text.splitlines() if line.strip()) + "\n"
 
@@ -82,6 +86,7 @@ def _environment() -> Environment:
         "name_of": lambda word: word.replace(" ", "-"),
         "number": words.number,
         "bits": lambda entry: entry.bits,
+        "options": lambda command: command.replace(" --", "\n--").split("\n"),
     }
     return environment
 

@@ -60,7 +60,9 @@ def _suite(label: str, run: Run, cases: Sequence[Case]) -> ElementTree.Element:
         for problem in run.problems
     ]
     cases = [*broken, *cases]
-    counts = {kind: sum(case.kind == kind for case in cases) for kind in ("failure", "error", "skipped")}
+    counts = {
+        kind: sum(case.kind == kind for case in cases) for kind in ("failure", "error", "skipped")
+    }
     suite = ElementTree.Element(
         "testsuite",
         {

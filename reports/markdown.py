@@ -4,7 +4,7 @@ Text from a record is escaped for Markdown and HTML both, and names nobody: an a
 number sign is followed by a space of no width, so that no user is called and no issue linked.
 """
 
-from collections.abc import Callable
+import re
 from functools import cache
 from typing import Any
 
@@ -39,10 +39,13 @@ def escaped(value: Any) -> str:
     text = str(value)
     if len(text) > LONGEST_TEXT:
         text = text[: LONGEST_TEXT - 1] + "…"
-    escape: Callable[[str], str] = lambda char: (
-        f"&#{ord(char)};" + "&#8203;" * (char in "@#") if char in SPECIAL else char
-    )
-    return "".join(map(escape, text))
+    return re.sub(r"(?i)(www)\.", r"\1&#46;", "".join(map(_entity, text)))
+
+
+def _entity(char: str) -> str:
+    if char not in SPECIAL:
+        return char
+    return f"&#{ord(char)};" + "&#8203;" * (char in "@#")
 
 
 @cache

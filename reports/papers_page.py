@@ -58,7 +58,7 @@ class PaperRow:
     ours: str
     nearest: str
     theory: str
-    conditions: tuple[str, ...]
+    conditions: tuple[tuple[str, str], ...]
     command: str
 
     @property
@@ -76,6 +76,7 @@ class PapersPage:
     run: PapersRun
     verdict: str
     sentence: str
+    reported: str
     tally: str
     rows: tuple[PaperRow, ...]
     reasons: tuple[tuple[str, str, int], ...]
@@ -93,8 +94,9 @@ def papers_page(run: PapersRun) -> PapersPage:
         run=run,
         verdict=verdict,
         sentence=sentence,
+        reported=words.reported(run),
         tally=f"{words.plural(len(run.outcomes), 'claim')} = "
-        + " + ".join(f"{count} {word}" for word, count in counts.items()),
+        + " + ".join(f"{count} {word.replace('; ', ' but ')}" for word, count in counts.items()),
         rows=tuple(_row(run, outcome) for outcome in run.outcomes),
         reasons=tuple(_reasons(run)),
         facts=tuple(_facts(run)),
@@ -111,11 +113,12 @@ def _row(run: PapersRun, outcome: Outcome) -> PaperRow:
         _question(claim, text, [item for item in findings if item.question == text])
         for text in texts
     )
+    paper = nearest = ""
+    ours = theory = "–"
     if entries:
-        ours, nearest, theory = _of_entries(entries)
-    else:
-        main = _main(questions)
-        ours, nearest, theory = (main.ours, main.nearest, main.theory) if main else ("–",) * 3
+        ours, theory = _of_entries(entries)
+    elif main := _main(questions):
+        paper, ours, nearest, theory = main.paper, main.ours, main.nearest, main.theory
     spec = "" if run.spec == "reference" else f" {run.spec}"
     return PaperRow(
         id=outcome.id,
@@ -126,7 +129,7 @@ def _row(run: PapersRun, outcome: Outcome) -> PaperRow:
         outcome=outcome,
         questions=questions,
         entries=entries,
-        paper=", ".join(dict.fromkeys(q.paper for q in questions if q.paper)) or "–",
+        paper=paper or "–",
         ours=ours,
         nearest=nearest,
         theory=theory,
@@ -137,14 +140,12 @@ def _row(run: PapersRun, outcome: Outcome) -> PaperRow:
 
 
 def _main(questions: Sequence[QuestionRow]) -> QuestionRow | None:
-    """The question that the row of a claim shows: one with a figure of the paper, else the first."""
+    """The question that the row of a claim shows: one with a figure of the paper, or the first."""
     counted = [question for question in questions if not question.aside]
     return next((q for q in counted if q.paper), counted[0] if counted else None)
 
 
-def _question(
-    claim: object, text: str, items: Sequence[Finding]
-) -> QuestionRow:
+def _question(claim: object, text: str, items: Sequence[Finding]) -> QuestionRow:
     known = None
     if isinstance(claim, papers.PaperClaim):
         known = next((q for q in claim.questions if q.text == text), None)
@@ -175,7 +176,7 @@ def _figures(there: Sequence[Finding]) -> tuple[str, str, str]:
     ours = (
         words.measured(there[0].estimate, there[0].interval)
         if len(there) == 1
-        else f"{words.number(min(estimates), 3)} to {words.number(max(estimates), 3)}"
+        else _span(estimates)
     )
     nearest = ""
     with_figure = [item for item in there if item.paper is not None]
@@ -185,14 +186,15 @@ def _figures(there: Sequence[Finding]) -> tuple[str, str, str]:
     return ours, nearest, _span([item.predicted for item in there])
 
 
-def _of_entries(entries: Sequence[Entry]) -> tuple[str, str, str]:
+def _of_entries(entries: Sequence[Entry]) -> tuple[str, str]:
     """The same for a claim about a codec."""
     there = [entry for entry in entries if entry.estimate is not None]
-    return (
-        _span([entry.estimate for entry in there]),
-        "",
-        _span([entry.predicted for entry in there]),
-    )
+    theory = _span([entry.predicted for entry in there])
+    pairs = [(entry.estimate or 0.0, entry.predicted or 0.0) for entry in there]
+    if pairs and min(predicted for _, predicted in pairs) > 1e-6:
+        ratios = [estimate / predicted for estimate, predicted in pairs]
+        return f"{min(ratios):.3f} to {max(ratios):.3f} times theory", theory
+    return _span([entry.estimate for entry in there]), theory
 
 
 def _span(values: Sequence[float | None]) -> str:
@@ -205,30 +207,28 @@ def _span(values: Sequence[float | None]) -> str:
 
 def _conditions(
     run: PapersRun, findings: Sequence[Finding], entries: Sequence[Entry]
-) -> Iterator[str]:
+) -> Iterator[tuple[str, str]]:
+    """What was drawn and how often, and what was measured."""
     if entries:
         dims = sorted({entry.dim for entry in entries})
         bits = sorted({entry.bits for entry in entries})
         counts = [entry.n for entry in entries if entry.estimate is not None]
-        seeds = f"; {min(counts)} to {max(counts)} seeds" if counts else ""
-        yield (
-            f"d = {' and '.join(map(str, dims))}; {bits[0]} to {bits[-1]} bits{seeds}"
-        )
-        return
+        seeds = f"; {min(counts):,} to {max(counts):,} seeds" if counts else ""
+        yield f"d = {' and '.join(map(str, dims))}; {bits[0]} to {bits[-1]} bits{seeds}", ""
     by_text: dict[str, list[str]] = {}
     for name in dict.fromkeys(item.study for item in findings):
         study = studies.STUDIES.get(name)
         by_text.setdefault(study.about if study else "", []).append(name)
     for text, names in by_text.items():
-        trials = sorted({item.n for item in findings if item.study in names and item.n})
-        count = f"{trials[-1]:,} trials each" if trials else "no trials"
-        short = words.listed([name.split("/")[-1] for name in names], 9)
-        yield f"{short}: {count}. {text}".strip()
+        trials = max(item.n for item in findings if item.study in names)
+        short = words.listed([name.split("/")[-1].replace("=", " = ") for name in names], 9)
+        yield f"{short}: {trials:,} trials" + " each" * (len(names) > 1), text
 
 
 def _reasons(run: PapersRun) -> Iterator[tuple[str, str, int]]:
     counts: dict[tuple[str, str], int] = {}
-    for item in (*run.entries, *run.findings):
+    items: list[Entry | Finding] = [*run.entries, *run.findings]
+    for item in items:
         if item.verdict in ("error", "not applicable"):
             key = (item.verdict, item.reason or "no reason given")
             counts[key] = counts.get(key, 0) + 1

@@ -156,6 +156,8 @@ def read(path: Path, partial: bool = False) -> Record:
 def clean(text: str, longest: int = LONGEST_TEXT) -> str:
     """One line without control characters, lone surrogates or marks that turn the direction of
     writing, at most `longest` characters of it."""
+    if len(text) <= longest and text.isascii() and text.isprintable():
+        return text
     kept = "".join(
         " " if char in "\t\n\r" else "\ufffd" if unicodedata.category(char) in _UNSAFE else char
         for char in text[: longest + 1]
@@ -171,7 +173,7 @@ class _Malformed(ValueError):
 
 
 class _Reader:
-    """One file. `_object` raises for what is wrong, or keeps it where a partial page is wanted."""
+    """One file. `_objection` raises for what is wrong, or keeps it for a partial page."""
 
     def __init__(self, file: str, partial: bool) -> None:
         self.file = file

@@ -134,9 +134,11 @@ def verdict(run: CheckRun) -> tuple[str, str]:
         undecided = [name for name, word in decided.items() if word in ("error", "inconclusive")]
         return (
             "error" if counts["error"] else "inconclusive",
-            f"{run.label} violates nothing, but not everything is decided: {listed(undecided, 20)}.",
+            f"{run.label} violates nothing, but not all is decided: {listed(undecided, 20)}.",
         )
-    return "conforms", f"{run.label} conforms to " + (of.replace("the ", "all ") if applicable != 1 else of) + "."
+    return "conforms", f"{run.label} conforms to " + (
+        of.replace("the ", "all ") if applicable != 1 else of
+    ) + "."
 
 
 def papers_verdict(run: PapersRun) -> tuple[str, str]:
@@ -149,18 +151,26 @@ def papers_verdict(run: PapersRun) -> tuple[str, str]:
         )
     open_ = [item.id for item in judged if {"inconclusive", "error"} & set(item.words)]
     good = sum("conforms" in item.words for item in judged)
-    of = f"{good} of {plural(len(judged), 'claim')} that are theorems or follow from them conform"
-    rest = {
+    if not judged or not (good or open_):
+        return "not applicable", f"{run.label}: no theorem was judged."
+    every = "All" if good == len(judged) else f"{good} of"
+    sentence = (
+        f"{every} {plural(len(judged), 'claim')} that are theorems or follow from them conform "
+        f"with the codecs of {run.label}"
+    )
+    if open_:
+        return "inconclusive", f"{sentence}; not decided: {listed(open_)}."
+    return "conforms", f"{sentence}."
+
+
+def reported(run: PapersRun) -> str:
+    """What became of what the papers only report."""
+    counts = {
         word: sum(word in item.words for item in run.outcomes)
         for word in ("reproduced", "not reproduced", "undecided", "contested")
     }
-    told = ", ".join(f"{count} {word}" for word, count in rest.items() if count)
-    sentence = f"With the codecs of {run.label}, {of}"
-    if open_:
-        sentence += f"; not decided: {listed(open_)}"
-    if told:
-        sentence += f". Of what the papers only report: {told}"
-    return "inconclusive" if open_ else "conforms" if good else "not applicable", sentence + "."
+    told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return f"Of what the papers only report: {told}." if told else ""
 
 
 def sums(counts: dict[str, int]) -> str:

@@ -34,9 +34,7 @@ def report(
     that one backend's implementer lives with. RecordError for records that cannot be used, or
     do not make one page.
     """
-    kind = out.suffix.lower()
-    if kind not in FORMATS and (kind or out.is_file()):
-        raise RecordError(f"{str(out)!r} must end in {', '.join(FORMATS)}, or name a folder")
+    kind = format_of(out)
     evidence = [read(path, partial) for path in records]
     for path, record in zip(records, evidence, strict=True):
         if isinstance(record, KillTable):
@@ -47,18 +45,33 @@ def report(
         raise RecordError(
             f"--deviations is one backend's list, and these records are of {len(checks)}"
         )
-    if papers and (controls or checks) and kind in FORMATS:
+    if papers and (controls or checks) and kind:
         raise RecordError(
             "records of `kvassay check`, or controls, and those of `kvassay reproduce` make "
             "different pages: report on each apart, or name a folder"
         )
-    if len(papers) > 1 and kind in FORMATS:
+    if len(papers) > 1 and kind:
         raise RecordError(
             f"these records are of {len(papers)} runs of `kvassay reproduce`, a page each: report "
             "on each apart, or name a folder"
         )
     files = _files(checks, papers, read_controls(controls, partial), known, kind)
     return _written(files, out, kind)
+
+
+def format_of(out: Path) -> str:
+    """The format of a report by its name's ending, "" for a folder. RecordError for another
+    ending, or a place that cannot be."""
+    kind = out.suffix.lower()
+    if out.is_dir():
+        return ""
+    if kind and kind not in FORMATS:
+        raise RecordError(f"{str(out)!r} must end in {', '.join(FORMATS)}, or name a folder")
+    if not kind and out.exists():
+        raise RecordError(f"{str(out)!r} is a file without an ending; name a folder")
+    if kind and not out.parent.is_dir():
+        raise RecordError(f"{str(out)!r} cannot be written: there is no folder {str(out.parent)!r}")
+    return kind
 
 
 def _files(
@@ -69,21 +82,22 @@ def _files(
     kind: str,
 ) -> dict[str, str]:
     """The text of each file by its name; by its format alone if there is one file."""
-    kinds = (kind,) if kind in FORMATS else FORMATS
+    kinds = (kind,) if kind else FORMATS
     pages: dict[str, Page] = {}
     if len(checks) == 1:
         pages["index"] = conformance_page.conformance_page(checks[0], controls, known)
     elif checks:
         labels = words.labels(checks)
         slugs = _slugs(labels)
-        if kind not in FORMATS:
+        if not kind:
             for run, label, slug in zip(checks, labels, slugs, strict=True):
                 pages[slug] = conformance_page.conformance_page(run, controls, None, label)
-        linked = slugs if kind not in FORMATS else None
+        linked = None if kind else slugs
         pages["index"] = comparison_page.comparison_page(checks, labels, controls, linked)
     taken = len(papers) > 1 or bool(checks)
-    for run, slug in zip(papers, _slugs([f"papers {run.label}" for run in papers]), strict=True):
-        pages[slug if taken else "index"] = papers_page(run)
+    slugs = _slugs([f"papers {paper.label}" for paper in papers])
+    for paper, slug in zip(papers, slugs, strict=True):
+        pages[slug if taken else "index"] = papers_page(paper)
     up = "index.html" if len(checks) > 1 else ""
     return {
         f"{name}{ending}": _text(page, ending, "" if name == "index" else up)
@@ -114,7 +128,7 @@ def _slugs(labels: Sequence[str]) -> list[str]:
 
 def _written(files: dict[str, str], out: Path, kind: str) -> list[Path]:
     try:
-        if kind in FORMATS:
+        if kind:
             (text,) = files.values()
             out.write_text(text, encoding="utf-8", newline="\n")
             return [out]
