@@ -275,7 +275,9 @@ def sizes(runs: Sequence[CheckRun], labels: Sequence[str]) -> list[Size]:
         for entry in run.entries:
             if entry.id == SIZES and entry.dim == dim and entry.estimate is not None:
                 places.setdefault((words.codec(entry), entry.bits), {})[entry.part] = entry
-        full = {place: parts for place, parts in places.items() if len(parts) == 2}
+        full = {
+            place: parts for place, parts in places.items() if {"taken", "declared"} <= set(parts)
+        }
         for codec in dict.fromkeys(codec for codec, _ in full):
             bits = min((b for c, b in full if c == codec), key=lambda b: (abs(b - 4), b))
             parts = full[codec, bits]

@@ -399,9 +399,11 @@ def shannon_phi(run: PapersRun) -> Drawn | None:
 def direction(run: PapersRun) -> Drawn | None:
     """K direction error as the tail grows heavier."""
     found = {
-        item.where: item for item in _findings(run, "heavy-tail-protection", "angle / pi of KQV")
+        match[1]: item
+        for item in _findings(run, "heavy-tail-protection", "angle / pi of KQV")
+        if (match := re.fullmatch(r"nu=(\d+\.?\d*)", item.where)) and float(match[1]) > 0
     }
-    tails = sorted((float(w[3:]), item) for w, item in found.items() if w.startswith("nu="))
+    tails = sorted((float(nu), item) for nu, item in found.items())
     if not tails:
         return None
     columns = run.studies["direction/d=128"].columns if "direction/d=128" in run.studies else {}
