@@ -210,8 +210,20 @@ def _colours_of_the_page(root: ElementTree.Element) -> None:
 def plain_ticks(
     axis: Any, places: Sequence[float], name: Callable[[float], str] | None = None
 ) -> None:
-    """Ticks at these places alone, written as people write numbers."""
-    axis.set_major_locator(FixedLocator(list(places)))
+    """Ticks at these places alone, written as people write numbers. On an upright axis those are
+    left out that would stand too close to another."""
+    kept = list(places)
+    if axis.axis_name == "y" and kept:
+        low, high = axis.get_view_interval()
+        bottom, top, *heights = axis.get_transform().transform([low, high, *kept])
+        least = 0.08 * abs(top - bottom)
+        by_height = sorted(zip(heights, kept, strict=True), key=lambda pair: pair[1] != 1)
+        chosen: list[tuple[float, float]] = []
+        for height, place in by_height:  # 1 first: it is what ratios are read against
+            if all(abs(height - other) >= least for other, _ in chosen):
+                chosen.append((height, place))
+        kept = [place for _, place in chosen]
+    axis.set_major_locator(FixedLocator(kept))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
     text = name or (lambda value: words.number(value, 3))
@@ -219,14 +231,12 @@ def plain_ticks(
 
 
 def decades(low: float, high: float, steps: Sequence[float] = (1,)) -> list[float]:
-    """The numbers 1, or `steps`, times a power of ten between two numbers."""
+    """The numbers 1, or `steps`, times a power of ten between two numbers; where they are many,
+    some of them."""
     powers = range(floor(log10(low)), floor(log10(high)) + 1)
-    return [
-        step * 10.0**power
-        for power in powers
-        for step in steps
-        if low <= step * 10.0**power <= high * 1.0001
-    ]
+    ticks = [step * 10.0**power for power in powers for step in steps]
+    there = [tick for tick in ticks if low <= tick <= high * 1.0001]
+    return there[:: 1 + len(there) // 12]
 
 
 def intervals(

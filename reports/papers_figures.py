@@ -48,6 +48,7 @@ POPULATIONS = (
 )
 SKETCHES = {"gaussian": (RED, "s"), "orthogonal": (BLUE, "o")}
 WIDTHS = (2, 3, 4, 5, 6)
+FARTHEST = 1e30
 
 
 def papers_figures(run: PapersRun) -> list[Drawn]:
@@ -64,26 +65,35 @@ def _findings(run: PapersRun, claim: str, question: str = "") -> list[Finding]:
     ]
 
 
+def _column(run: PapersRun, study: str, figure: str) -> list[float]:
+    """A figure over the trials, none if the study has no such figure."""
+    trials = run.studies.get(study)
+    return [_drawable(value) for value in trials.columns.get(figure, [])] if trials else []
+
+
 def _medians(run: PapersRun, study: str, figure: str) -> dict[int, float]:
     """The median over the trials of a figure at each width that has it."""
-    trials = run.studies.get(study)
-    columns = trials.columns if trials else {}
-    found = {bits: columns.get(f"{figure} {bits}", []) for bits in WIDTHS}
+    found = {bits: _column(run, study, f"{figure} {bits}") for bits in WIDTHS}
     return {bits: median(values) for bits, values in found.items() if values}
+
+
+def _drawable(value: float | None) -> float:
+    """The value as far as an axis reaches: a backend may answer with anything."""
+    return min(max(value or 0.0, -FARTHEST), FARTHEST)
 
 
 def _population(name: str) -> str:
     return "real tensors" if name == "tensors" else name
 
 
-def _ends(item: Finding | Entry) -> tuple[float, float]:
-    estimate = item.estimate or 0.0
-    low, high = item.interval or (None, None)
-    return (estimate if low is None else low, estimate if high is None else high)
-
-
 def _points(items: Sequence[Finding | Entry]) -> tuple[list[float], list[tuple[float, float]]]:
-    return [item.estimate or 0.0 for item in items], [_ends(item) for item in items]
+    """Estimates and their intervals."""
+    estimates = [_drawable(item.estimate) for item in items]
+    ends = [
+        tuple(at if end is None else _drawable(end) for end in item.interval or (None, None))
+        for at, item in zip(estimates, items, strict=True)
+    ]
+    return estimates, [(low, high) for low, high in ends]
 
 
 def marginals(run: PapersRun) -> Drawn | None:
@@ -103,12 +113,12 @@ def marginals(run: PapersRun) -> Drawn | None:
         for height, name in enumerate(names):
             group = rows[name]
             (_, edge) = group[0].band or (None, None)
-            ax.barh(height, edge or 0.0, height=0.72, color=BAND, zorder=0.5)
+            ax.barh(height, _drawable(edge), height=0.72, color=BAND, zorder=0.5)
             for place, item in enumerate(group):
                 y = height + (place - (len(group) - 1) / 2) * 0.1
-                low, high = _ends(item)
+                (estimate,), ((low, high),) = _points([item])
                 ax.hlines(y, low, high, colors=BLUE, linewidth=1.0)
-                ax.plot(item.estimate or 0.0, y, "o", color=BLUE, markersize=3)
+                ax.plot(estimate, y, "o", color=BLUE, markersize=3)
         ax.set_yticks(range(len(names)), names)
         ax.tick_params(axis="y", length=0)
         ax.grid(axis="y", visible=False)
@@ -157,7 +167,7 @@ def variance(run: PapersRun) -> Drawn | None:
                     colour, marker = shapes.get(dim, (PURPLE, "D"))
                     shift = -0.07 if dim == 64 else 0.07
                     x = [e.bits + shift for e in group]
-                    theory = [e.predicted or 0.0 for e in group]
+                    theory = [_drawable(e.predicted) for e in group]
                     ax.plot(x, theory, color=colour, linewidth=0.9, linestyle="-")
                     y, ends = _points(group)
                     intervals(ax, x, y, ends, colour, marker, line=False)
@@ -406,9 +416,8 @@ def direction(run: PapersRun) -> Drawn | None:
     tails = sorted((float(nu), item) for nu, item in found.items())
     if not tails:
         return None
-    columns = run.studies["direction/d=128"].columns if "direction/d=128" in run.studies else {}
     x = [nu for nu, _ in tails]
-    plain = [columns.get(f"phi-k scalar 4, nu={nu:g}", []) for nu in x]
+    plain = [_column(run, "direction/d=128", f"phi-k scalar 4, nu={nu:g}") for nu in x]
     with style():
         figure, (ax,) = small_multiples(1, 1, height=3.0, width=7.5)
         ax.set_xscale("log")
@@ -452,14 +461,17 @@ def direction(run: PapersRun) -> Drawn | None:
 
 def pathology(run: PapersRun) -> Drawn | None:
     """Distributions of KL for low-rank and heavy-tailed keys whose marginals agree."""
-    study = run.studies.get("pathology")
+
+    def column(figure: str, where: str) -> list[float]:
+        return sorted(_column(run, "pathology", f"{figure} turboquant-mse 4, {where}"))
+
     lines = (
         ("heavy-tailed", "heavy-tailed, ν = 3", BLUE, "-"),
         ("low-rank", "rank 8, same norms", GREEN, "--"),
         ("low-rank product", "rank 8, products of Gaussians", RED, "-."),
     )
     panels = (("kl", "mean KL of a trial"), ("kl-max", "worst KL of a trial's queries"))
-    if not study or not any(study.columns.get(f"kl turboquant-mse 4, {w}") for w, *_ in lines):
+    if not any(column("kl", where) for where, *_ in lines):
         return None
     with style():
         figure, axes = small_multiples(2, 2, height=2.9, sharey=True)
@@ -468,7 +480,7 @@ def pathology(run: PapersRun) -> Drawn | None:
             ax.set_title(title)
             ax.set_xscale("log")
             for where, label, colour, dashes in lines:
-                values = sorted(study.columns.get(f"{figure_name} turboquant-mse 4, {where}", []))
+                values = column(figure_name, where)
                 if values:
                     shares = [i / len(values) for i in range(1, len(values) + 1)]
                     ax.step(
@@ -537,13 +549,13 @@ def water_filling(run: PapersRun) -> Drawn | None:
             for bits, points in lines.items():
                 last = max(points, key=lambda point: point[0])[1]
                 labels.append(
-                    (last.estimate or 1.0, f"n = {bits}", look.get(bits, (PURPLE, ""))[0])
+                    (_drawable(last.estimate), f"n = {bits}", look.get(bits, (PURPLE, ""))[0])
                 )
             name_ends(ax, labels)
         axes[0].set_ylabel("error, uniform / water-filled")
         largest = max(
             (
-                (item.estimate or 0.0, item.where)
+                (_drawable(item.estimate), item.where)
                 for lines in panels.values()
                 for pts in lines.values()
                 for _, item in pts
@@ -578,7 +590,9 @@ def effective_dim(run: PapersRun) -> Drawn | None:
         for (name, points), (colour, marker) in zip(lines.items(), looks, strict=False):
             points = sorted(points, key=lambda point: point[0])
             x = [tokens for tokens, _ in points]
-            ax.plot(x, [item.predicted or 1.0 for _, item in points], color=colour, linewidth=0.9)
+            ax.plot(
+                x, [_drawable(item.predicted) for _, item in points], color=colour, linewidth=0.9
+            )
             y, ends = _points([item for _, item in points])
             intervals(ax, x, y, ends, colour, marker, line=False)
             labels.append((y[-1], name.replace("=", " "), colour))
@@ -617,11 +631,12 @@ def eight_variants(run: PapersRun) -> Drawn | None:
     bits = 2
     panels: dict[str, dict[tuple[str, str], tuple[float, float]]] = {}
     for name in POPULATIONS:
-        trials = run.studies.get(f"population/{name}")
-        columns = trials.columns if trials else {}
         for rotation, letters in VARIANTS:
             scheme = f"{rotation}-{letters}" + ("" if letters == "KV" else "/orthogonal")
-            pair = [columns.get(f"{what} {scheme} {bits}", []) for what in ("relmse-t", "phi-t")]
+            pair = [
+                _column(run, f"population/{name}", f"{what} {scheme} {bits}")
+                for what in ("relmse-t", "phi-t")
+            ]
             if all(pair) and min(map(min, pair)) > 0:
                 panels.setdefault(name, {})[rotation, letters] = (median(pair[0]), median(pair[1]))
     if not panels:
