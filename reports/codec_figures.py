@@ -99,11 +99,12 @@ def _ratios(
     points = {id_: _ratio(entry) for id_, entry in enumerate(shown)}
     low = max(min(min(point[1] for point in points.values()) * 0.97, 0.9), LEAST)
     high = min(max(max(point[2] for point in points.values()) * 1.03, 1.1), MOST)
+    margin = (high / low) ** 0.06
     bits = sorted({entry.bits for entry in shown})
     names = list(dict.fromkeys(name for _, series in panels for name in series))
     # Lines of one panel stand side by side, so that their intervals can be told apart.
     shift = {name: (i - (len(names) - 1) / 2) * 0.5 / len(names) for i, name in enumerate(names)}
-    thick = 500 / min(across, len(panels)) / len(bits) / len(names) * 0.5
+    thick = 500 / min(across, len(panels)) / max(len(bits), 3) / len(names) * 0.5
     with style():
         figure, axes = small_multiples(len(panels), across, height=height, sharex=True, sharey=True)
         handles = {}
@@ -135,12 +136,11 @@ def _ratios(
                 handles[name] = ax.lines[-1]
             if not series:
                 ax.text(0.5, 0.5, "not judged", transform=ax.transAxes, ha="center", color=MUTED)
-            ax.set_ylim(low, high)
+            ax.set_ylim(low / margin, high * margin)
             ax.set_xlim(bits[0] - 0.6, bits[-1] + 0.6)
             plain_ticks(ax.xaxis, bits, lambda value: f"{value:.0f}")
             plain_ticks(ax.yaxis, _ratio_ticks(low, high))
-        rows = -(-len(panels) // min(across, len(panels)))
-        axes[min(len(axes) - 1, (rows // 2) * min(across, len(panels)))].set_ylabel(RATIOS[claim])
+        figure.supylabel(RATIOS[claim], fontsize=9.5)
         figure.supxlabel("bits a coordinate", fontsize=9.5)
         figure.legend(
             handles.values(),

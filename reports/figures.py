@@ -99,14 +99,17 @@ def style() -> Iterator[None]:
 def small_multiples(
     panels: int, across: int, width: float = 9.0, height: float = 2.3, **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with that many panels, `across` in a row, `height` inches each; spare ones gone."""
-    across = min(across, panels)
+    """A figure with that many panels, `height` inches each, in full rows of at most `across` where
+    that is possible."""
     down = -(-panels // across)
+    across = -(-panels // down)
     figure = Figure(figsize=(width, height * down + 0.35), layout="constrained")
     axes = figure.subplots(down, across, squeeze=False, **options)
     flat = [ax for row in axes for ax in row]
     for ax in flat[panels:]:
         ax.remove()
+    for ax in flat[panels - across : panels]:  # the lowest of each column
+        ax.tick_params(labelbottom=True)
     return figure, flat[:panels]
 
 
