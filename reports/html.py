@@ -18,7 +18,7 @@ from kvassay.conformance.record import Entry
 from kvassay.reports import codec_figures, figures, papers_figures, words
 from kvassay.reports.comparison_page import ComparisonPage
 from kvassay.reports.conformance_page import MOST_FINDINGS, ConformancePage
-from kvassay.reports.papers_page import HOLDS, STANDINGS, PapersPage
+from kvassay.reports.papers_page import STANDINGS, PapersPage, claim_of
 from kvassay.reports.read import Run
 
 Row = tuple[tuple[str, str, int], dict[int, Entry]]
@@ -79,8 +79,8 @@ def _environment() -> Environment:
         "link": link,
         "grid": grid,
         "most": MOST_FINDINGS,
-        "holds": HOLDS,
         "standings": STANDINGS,
+        "claim_of": claim_of,
     }
     environment.filters |= {
         "name_of": lambda word: word.replace(" ", "-"),

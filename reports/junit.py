@@ -137,5 +137,5 @@ def _paper(label: str, row: PaperRow) -> Case:
         kind = "failure"
     if "error" in outcome.words:
         kind = "error"
-    text = f"{outcome.outcome}: {outcome.detail}\nours {row.ours}, paper {row.paper}\n{row.command}"
+    text = f"{outcome.outcome}: {outcome.detail}\nours {row.ours}, paper {row.paper or '–'}\n{row.command}"
     return Case(f"{label}.{row.standing}", row.id, kind, outcome.outcome, outcome.detail, text)

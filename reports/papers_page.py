@@ -38,6 +38,7 @@ class QuestionRow:
     nearest: str
     theory: str
     paper: str
+    claimed: str
     items: tuple[Finding, ...]
 
 
@@ -54,7 +55,9 @@ class PaperRow:
     outcome: Outcome
     questions: tuple[QuestionRow, ...]
     entries: tuple[Entry, ...]
+    about: str
     paper: str
+    claimed: str
     ours: str
     nearest: str
     theory: str
@@ -113,12 +116,13 @@ def _row(run: PapersRun, outcome: Outcome) -> PaperRow:
         _question(claim, text, [item for item in findings if item.question == text])
         for text in texts
     )
-    paper = nearest = ""
+    about = paper = claimed = nearest = ""
     ours = theory = "–"
     if entries:
         ours, theory = _of_entries(entries)
     elif main := _main(questions):
-        paper, ours, nearest, theory = main.paper, main.ours, main.nearest, main.theory
+        about, paper, claimed = main.text, main.paper, main.claimed
+        ours, nearest, theory = main.ours, main.nearest, main.theory
     spec = "" if run.spec == "reference" else f" {run.spec}"
     return PaperRow(
         id=outcome.id,
@@ -129,7 +133,9 @@ def _row(run: PapersRun, outcome: Outcome) -> PaperRow:
         outcome=outcome,
         questions=questions,
         entries=entries,
-        paper=paper or "–",
+        about=about,
+        paper=paper,
+        claimed=claimed,
         ours=ours,
         nearest=nearest,
         theory=theory,
@@ -152,6 +158,7 @@ def _question(claim: object, text: str, items: Sequence[Finding]) -> QuestionRow
     there = [item for item in items if item.estimate is not None]
     ours, nearest, theory = _figures(there)
     figures = dict.fromkeys(item.paper for item in items if item.paper is not None)
+    bands = {claim_of(item) for item in items}
     return QuestionRow(
         text=text,
         so_if=HOLDS[known.holds] if known else "–",
@@ -163,8 +170,14 @@ def _question(claim: object, text: str, items: Sequence[Finding]) -> QuestionRow
         nearest=nearest,
         theory=theory,
         paper=", ".join(words.number(value) for value in figures),
+        claimed=", ".join(bands) if len(bands) == 1 else "",
         items=tuple(items),
     )
+
+
+def claim_of(item: Finding) -> str:
+    """What the claim says of one quantity."""
+    return "they differ" if item.method == "energy" else words.band(item)
 
 
 def _figures(there: Sequence[Finding]) -> tuple[str, str, str]:
