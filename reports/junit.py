@@ -137,5 +137,6 @@ def _paper(label: str, row: PaperRow) -> Case:
         kind = "failure"
     if "error" in outcome.words:
         kind = "error"
-    text = f"{outcome.outcome}: {outcome.detail}\nours {row.ours}, paper {row.paper or '–'}\n{row.command}"
+    figures = f"ours {row.ours}, paper {row.paper or '–'}"
+    text = f"{outcome.outcome}: {outcome.detail}\n{figures}\n{row.command}"
     return Case(f"{label}.{row.standing}", row.id, kind, outcome.outcome, outcome.detail, text)

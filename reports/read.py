@@ -496,15 +496,11 @@ def _follows(item: Entry | Finding) -> None:
 
 def _parsed(raw: bytes) -> Any:
     try:
-        return json.loads(raw, parse_constant=_no_constant)
+        return json.loads(raw)
     except RecursionError:
         raise _Malformed("it is nested too deeply") from None
     except ValueError:
         raise _Malformed("it is no JSON") from None
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(name)
 
 
 def _why(problem: BaseException) -> str:
