@@ -10,6 +10,7 @@ from kvassay.conformance.record import COUNTED, Entry
 from kvassay.reports import controls as known_controls
 from kvassay.reports import words
 from kvassay.reports.controls import Control, Controls
+from kvassay.reports.figures import deviation
 from kvassay.reports.read import CheckRun, KillTable
 
 MOST_FINDINGS = 60  # entries of one claim that are listed one by one
@@ -139,9 +140,9 @@ def _row(claim_id: str, entries: Sequence[Entry], diagnoses: Sequence[Diagnosis]
     claim = catalogue.BY_ID.get(claim_id)
     verdicts = Counter(entry.verdict for entry in entries)
     deviant = [entry for entry in entries if entry.verdict in deviations.DEVIANT]
-    deviant.sort(key=lambda entry: (COUNTED.index(entry.verdict), -_off(entry)))
+    deviant.sort(key=lambda entry: (COUNTED.index(entry.verdict), -deviation(entry)))
     judged = [entry for entry in entries if entry.estimate is not None]
-    worst = deviant[0] if deviant else max(judged, key=_off) if judged else entries[0]
+    worst = deviant[0] if deviant else max(judged, key=deviation) if judged else entries[0]
     counts = [entry.n for entry in judged]
     where = {(entry.kind, entry.sketch, claim_id == "size-accounting") for entry in deviant}
     return ClaimRow(
@@ -166,12 +167,6 @@ def _row(claim_id: str, entries: Sequence[Entry], diagnoses: Sequence[Diagnosis]
             )
         ),
     )
-
-
-def _off(entry: Entry) -> float:
-    from kvassay.reports.figures import deviation
-
-    return deviation(entry)
 
 
 def _range(counts: Sequence[int]) -> str:

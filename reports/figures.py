@@ -250,7 +250,6 @@ def intervals(
     colour: str,
     marker: str = "o",
     line: bool = True,
-    hollow: bool = False,
 ) -> None:
     """Points with their intervals, joined by a line if `line`."""
     ax.vlines(x, [low for low, _ in ends], [high for _, high in ends], colors=colour, linewidth=1.3)
@@ -261,8 +260,6 @@ def intervals(
         marker=marker,
         linestyle="-" if line else "none",
         linewidth=1.0,
-        markerfacecolor=PAPER if hollow else colour,
-        markeredgecolor=colour,
         markersize=4.2,
     )
 
@@ -302,16 +299,15 @@ def name_ends(
         )
 
 
-def marked(ax: Axes, height: float, name: str, side: str = "left") -> None:
+def marked(ax: Axes, height: float, name: str) -> None:
     """A dashed level with its name just above it."""
     ax.axhline(height, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
     ax.annotate(
         name,
-        (0.01 if side == "left" else 0.99, height),
+        (0.01, height),
         xycoords=("axes fraction", "data"),
         xytext=(0, 2),
         textcoords="offset points",
-        ha=side,
         va="bottom",
         fontsize=8.5,
         color=MUTED,

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from kvassay.reports.read import CheckRun, PapersRun, RecordError, Run, place_of
 
-Any_ = TypeVar("Any_", CheckRun, PapersRun)
+Same = TypeVar("Same", CheckRun, PapersRun)
 
 
 def merge_checks(runs: Sequence[CheckRun]) -> list[CheckRun]:
@@ -39,8 +39,8 @@ def merge_papers(runs: Sequence[PapersRun]) -> list[PapersRun]:
     return merged
 
 
-def _grouped(runs: Sequence[Any_]) -> list[list[Any_]]:
-    groups: dict[tuple[Any, ...], list[Any_]] = defaultdict(list)
+def _grouped(runs: Sequence[Same]) -> list[list[Same]]:
+    groups: dict[tuple[Any, ...], list[Same]] = defaultdict(list)
     for run in runs:
         key: tuple[Any, ...] = (run.name, run.version, run.kinds, run.sketches, run.effort)
         key += (run.seed, run.decode_includes_sketch, run.sources[0].suite)
@@ -80,7 +80,7 @@ def _disjoint(group: Sequence[Run], content: Any) -> bool:
     return disjoint
 
 
-def _joined(group: Sequence[Any_]) -> dict[str, Any]:
+def _joined(group: Sequence[Same]) -> dict[str, Any]:
     return {
         "sources": tuple(source for run in group for source in run.sources),
         "entries": tuple(entry for run in group for entry in run.entries),

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import floor, log10
 
+from kvassay.conformance.catalogue import CLAIMS
 from kvassay.conformance.record import COUNTED, Entry
 from kvassay.conformance.reproduce import Finding
 from kvassay.reports.read import CheckRun, Kill, PapersRun, Run
@@ -104,8 +105,6 @@ def worst(verdicts: Iterable[str]) -> str:
 
 def by_claim(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     """The entries of each claim, in the order of the catalogue, unknown claims last."""
-    from kvassay.conformance.catalogue import CLAIMS
-
     groups: dict[str, list[Entry]] = {claim.id: [] for claim in CLAIMS}
     for entry in entries:
         groups.setdefault(entry.id, []).append(entry)

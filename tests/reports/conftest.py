@@ -1,4 +1,4 @@
-"""Records that the tests of reports share. Everything here needs `kvassay[reports]`."""
+"""Records that the tests of reports share."""
 
 import json
 import os
@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-
-pytest.importorskip("matplotlib", reason="reports need kvassay[reports]; `tox -e reports` has it")
-pytest.importorskip("jinja2", reason="reports need kvassay[reports]; `tox -e reports` has it")
+from recorded import fault, lines, rewritten
 
 from kvassay.conformance import studies
 from kvassay.conformance.cli import main
@@ -55,20 +53,3 @@ def records(tmp_path_factory) -> Path:
     faults = [fault("A02", ["distortion"]), fault("looks-wrong", [], proof="It is the same map.")]
     (folder / "faults.json").write_text(json.dumps({"effort": "quick", "faults": faults}))
     return folder
-
-
-def fault(id, caught, proof=""):
-    """A row of the kill table, as `kvassay faults --json` prints it."""
-    about = {"text": "What is wrong.", "source": "", "proof": proof, "missed": [], "ok": True}
-    return {"id": id, "caught": caught, **about}
-
-
-def lines(path):
-    """The lines of a record as objects."""
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def rewritten(path, changed):
-    """A record of these lines in place of another."""
-    path.write_text("".join(json.dumps(line) + "\n" for line in changed))
-    return path

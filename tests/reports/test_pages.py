@@ -10,12 +10,15 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-import xmlschema
 from click.testing import CliRunner
-from conftest import lines, rewritten
+from recorded import lines, rewritten
 
 from kvassay.conformance.cli import main
-from kvassay.reports import markdown
+
+NEEDED = "reports need kvassay[reports]: `tox -e reports` has it"
+markdown = pytest.importorskip("kvassay.reports.markdown", reason=NEEDED)
+pytest.importorskip("matplotlib", reason=NEEDED)
+xmlschema = pytest.importorskip("xmlschema", reason="`tox -e reports` has xmlschema")
 
 NASTY = "</style></svg><script>alert(1)</script><img src=x onerror=alert(2)>"
 FIGURES = [
