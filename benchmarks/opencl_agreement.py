@@ -3,8 +3,8 @@
     pip install -e '.[pocl]'
     python benchmarks/opencl_agreement.py
 
-An index may differ where the rotated coordinate lies within rounding of a threshold; the distance is
-given in ulp: units of the last place of a float32 of the size of the threshold, or of 1/sqrt(d)
+An index may differ where the rotated coordinate lies within rounding of a threshold; the distance
+is given in ulp: units of the last place of a float32 of the size of the threshold, or of 1/sqrt(d)
 where the threshold is smaller. A sign may differ where the projection of the residual, relative to
 its norm, is within rounding of 0, given in ulp of 1.
 """

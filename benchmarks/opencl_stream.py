@@ -1,7 +1,7 @@
 """Ten million vectors through the OpenCL encoder: the memory it takes beside its input and output.
 
     pip install -e '.[pocl]'
-    python benchmarks/opencl_stream.py              # needs 5 GB of disk in the folder for temporaries
+    python benchmarks/opencl_stream.py              # needs 5 GB of disk for temporaries
 
 The vectors (d = 128) lie in a file, as a memory map; the codes (b = 4) take 68 bytes each in
 memory. What the process holds beyond them is sampled while it runs: it must not grow with the
@@ -69,8 +69,8 @@ def main() -> None:
             assert code[count - 1000 :].tobytes() == alone.tobytes()
             codes = code.nbytes / 2**20
             print(
-                f"{millions:3d} million: {x.nbytes / 2**20:6.0f} MiB of vectors, {codes:5.0f} MiB of "
-                f"codes, beyond them {peak - before - codes:4.0f} MiB; "
+                f"{millions:3d} million: {x.nbytes / 2**20:6.0f} MiB of vectors, "
+                f"{codes:5.0f} MiB of codes, beyond them {peak - before - codes:4.0f} MiB; "
                 f"{count / spent / 1e6:.1f} Mvec/s"
             )
             del x, code

@@ -35,6 +35,12 @@ VARIANT = click.option("--variant", help="For a BACKEND on a device: which form 
 AS_JSON = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."
 )
+REPORT = click.option(
+    "--report",
+    "report_to",
+    type=click.Path(path_type=Path),
+    help="Write a report of this run: .html, .md, .xml (JUnit) or a folder for all.",
+)
 
 
 class Refusal(click.ClickException):
@@ -89,6 +95,7 @@ def main() -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the evidence to this new file, as JSON lines.",
 )
+@REPORT
 @AS_JSON
 @click.option(
     "--deviations",
@@ -122,6 +129,7 @@ def check(
     seed: int,
     workers: int | None,
     record: Path | None,
+    report_to: Path | None,
     as_json: bool,
     deviations: Path | None,
     no_diagnosis: bool,
@@ -179,7 +187,11 @@ def check(
         )
     arguments = str(getattr(loaded, "arguments", backend))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
-    with _recording(record, arguments, loaded, settings) as writer, _progress(planned) as advance:
+    with (
+        _reporting(report_to, record) as (kept, write_report),
+        _recording(kept, arguments, loaded, settings) as writer,
+        _progress(planned) as advance,
+    ):
         found: list[Entry] = []
 
         def on_entry(entry: "Entry") -> None:
@@ -191,8 +203,8 @@ def check(
         try:
             report = runner.check(spec, settings, workers=workers or _cores(), on_entry=on_entry)
         except KeyboardInterrupt:
-            kept = f"; {record} keeps them, without a footer" if record else ""
-            click.echo(f"stopped after {len(found)} of {planned} entries{kept}", err=True)
+            hint = f"; {record} keeps them, without a footer" if record else ""
+            click.echo(f"stopped after {len(found)} of {planned} entries{hint}", err=True)
             sys.exit(130)
         diagnoses = []
         if not (no_diagnosis or claims):  # a single claim looks like many faults
@@ -201,6 +213,7 @@ def check(
             for diagnosis in diagnoses:
                 writer.add_diagnosis(diagnosis)
             writer.finish(report.counts)
+        write_report(declared)
     agreement = known.compare(declared, report.entries) if declared is not None else None
     if as_json:
         _print_json(report, diagnoses, agreement)
@@ -236,6 +249,7 @@ def check(
 )
 @DEVICE
 @VARIANT
+@REPORT
 @AS_JSON
 def reproduce(
     backend: str,
@@ -248,6 +262,7 @@ def reproduce(
     tensors: Path | None,
     device: str | None,
     variant: str | None,
+    report_to: Path | None,
     as_json: bool,
 ) -> None:
     """Decide the claims of both papers with the codecs of BACKEND, the reference by default.
@@ -273,7 +288,7 @@ def reproduce(
             loaded = discovery.load(backend)
         _heeds_device(loaded, device, variant)
         total = len(run.plan(backend, loaded, settings))
-        with _progress(total) as advance:
+        with _reporting(report_to, record) as (kept_in, write_report), _progress(total) as advance:
 
             def on_task(what: str) -> None:
                 nonlocal done
@@ -281,8 +296,9 @@ def reproduce(
                 advance(what)
 
             results = run.reproduce(
-                backend, settings, workers=workers or _cores(), path=record, on_task=on_task
+                backend, settings, workers=workers or _cores(), path=kept_in, on_task=on_task
             )
+            write_report(None)
     except KeyboardInterrupt:
         kept = f"{record} keeps them: the same command goes on from there" if record else ""
         hint = kept or "with --record FILE they would have been kept"
@@ -301,6 +317,64 @@ def reproduce(
 
         show_results(results)
     sys.exit(results.exit_code)
+
+
+@main.command()
+@click.argument(
+    "records",
+    metavar="RECORD...",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
+@click.option(
+    "-o",
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="What to write: .html, .md, .xml (JUnit), or a folder for all of them.",
+)
+@click.option(
+    "--controls",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The record of reference, identity or zero, or the output of `kvassay faults --json`.",
+)
+@click.option(
+    "--deviations",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Known deviations (TOML): the page says apart whether the result was expected.",
+)
+@click.option(
+    "--partial",
+    is_flag=True,
+    help="Report on records that were cut off or do not add up; the page says so at its top.",
+)
+def report(
+    records: tuple[Path, ...],
+    out: Path,
+    controls: tuple[Path, ...],
+    deviations: Path | None,
+    partial: bool,
+) -> None:
+    """Make a page of the evidence in RECORDs. Nothing is run.
+
+    One record of `check` makes the page of a backend, several a comparison; one of `reproduce`
+    the page of the papers' claims. Parts of one run are put together.
+    """
+    write = _reports()
+    declared = None
+    try:
+        if deviations:
+            from kvassay.conformance import deviations as known
+            from kvassay.properties.test_codec import PROPERTIES
+
+            declared = known.load(deviations, PROPERTIES)
+        written = write(records, out, controls=controls, known=declared, partial=partial)
+    except ValueError as problem:
+        raise Refusal(str(problem)) from None
+    for path in written:
+        click.echo(path)
 
 
 @main.command()
@@ -427,6 +501,48 @@ def _cores() -> int:
     import os
 
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
+def _reports() -> "Callable[..., list[Path]]":
+    """`kvassay.reports.write.report`, whose libraries not everybody needs."""
+    try:
+        from kvassay.reports.write import report
+    except ModuleNotFoundError as problem:
+        raise Refusal(
+            f"reports need {problem.name}, which is not installed: "
+            "python -m pip install 'kvassay[reports]'"
+        ) from None
+    return report
+
+
+@contextmanager
+def _reporting(
+    out: Path | None, record: Path | None
+) -> "Iterator[tuple[Path | None, Callable[[Any], None]]]":
+    """The record that a run keeps, of its own if a report is wanted and no record, and what
+    writes the report. What would make it impossible is refused before the run."""
+    if out is None:
+        yield record, lambda known: None
+        return
+    from tempfile import TemporaryDirectory
+
+    write = _reports()
+    from kvassay.reports.write import format_of
+
+    try:
+        format_of(out)
+    except ValueError as problem:
+        raise Refusal(str(problem)) from None
+    with TemporaryDirectory() as folder:
+        kept = record or Path(folder, "run.jsonl")
+
+        def write_report(known: Any) -> None:
+            try:
+                write([kept], out, known=known)
+            except ValueError as problem:
+                raise Refusal(f"no report: {problem}") from None
+
+        yield kept, write_report
 
 
 @contextmanager
