@@ -2,9 +2,11 @@
 
 import json
 from dataclasses import asdict
+from types import SimpleNamespace
 
 import pytest
 
+from kvassay.conformance.protocol import Capabilities
 from kvassay.conformance.record import RecordWriter, header
 from kvassay.conformance.runner import Settings, check
 from kvassay.reports.merge import merge_checks
@@ -15,9 +17,10 @@ def record(path, name="zero", dims=(64,), bits=(2,), effort="quick", **about):
     """A small record, as `kvassay check` writes it."""
     settings = Settings(dims=dims, bits=bits, effort=effort, claims=("distortion", "determinism"))
     run = check(name, settings)
-    backend = {"spec": name, "name": name, "version": "1", "kinds": ["scalar"], "sketches": []}
-    backend |= {"decode_includes_sketch": True} | about
-    with RecordWriter(path, header(backend, asdict(settings))) as writer:
+    backend = SimpleNamespace(name=name, version="1", capabilities=Capabilities(("scalar",)))
+    first = header(name, backend, asdict(settings))
+    first["backend"] |= about
+    with RecordWriter(path, first) as writer:
         for entry in run.entries:
             writer.add(entry)
         writer.finish(run.counts)
