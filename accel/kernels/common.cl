@@ -82,7 +82,13 @@ typedef float8 real8;
 #define LANE ((int)get_local_id(0))
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #endif
-#define EACH(i, count) for (int i = LANE; i < (count); i += LANES)
+#if LANES == 1
+#define EACH(i, count) for (int i = 0; i < (count); i++)
+#else  // as many rounds for every lane: PoCL 3.0 stores rubbish at times where they differ
+#define EACH(i, count) \
+    for (int i = LANE, round_ = 0; round_ < (count); i += LANES, round_ += LANES) \
+        if (i < (count))
+#endif
 #define SPARE (ODD > 1 ? DIM : 1)  // room that `transform` needs
 
 // ---- one vector in SHARED memory: any dimension, both variants ----
