@@ -272,7 +272,8 @@ def show_devices(devices: list[dict[str, str]], chosen: int | None) -> None:
     if not devices:
         console.print(
             "0 devices. `pip install 'pyopencl[pocl]'` brings a driver for CPUs; a GPU needs that "
-            "of its maker, whose .icd file OCL_ICD_VENDORS can name."
+            "of its maker, whose .icd file OCL_ICD_VENDORS can name.",
+            markup=False,
         )
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)

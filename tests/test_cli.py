@@ -243,3 +243,35 @@ def test_a_violation_is_diagnosed_and_the_diagnosis_recorded(tmp_path, monkeypat
     assert "Looks like" not in result.stdout
     result = run("check", "faulty:backend", *cell, "--claim", "distortion")
     assert "Looks like" not in result.stdout
+
+
+def test_a_device_is_told_to_the_backend_and_recorded(tmp_path, monkeypatch):
+    (tmp_path / "on_device.py").write_text(
+        "import os\n"
+        "from kvassay.conformance import Capabilities\n"
+        "from kvassay.reference.codecs import codec\n"
+        "class Backend:\n"
+        "    name, version = 'on-device', '0.1'\n"
+        "    capabilities = Capabilities(kinds=('turboquant-mse',))\n"
+        "    def __init__(self):\n"
+        "        self.device = {'device': os.environ['KVASSAY_DEVICE'], 'variant': 3}\n"
+        "    def codec(self, kind, dim, bits, seed, **options):\n"
+        "        return codec(kind, dim, bits, seed)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("KVASSAY_DEVICE", "")  # and so restored
+    claim = ["--claim", "determinism", "--device", "the second", "--record", "run.jsonl"]
+    assert run("check", "on_device:Backend", *CELL, *claim).exit_code == 0
+    first = json.loads((tmp_path / "run.jsonl").read_text().splitlines()[0])
+    assert first["device"] == {"device": "the second", "variant": "3"}
+
+
+@pytest.mark.parametrize("command", ("check", "reproduce"))
+@pytest.mark.parametrize("option", ("--device", "--variant"))
+def test_a_device_is_refused_for_a_backend_without(monkeypatch, command, option):
+    monkeypatch.setenv("KVASSAY_DEVICE", "")
+    monkeypatch.setenv("KVASSAY_VARIANT", "")
+    result = run(command, "reference", option, "0")
+    assert result.exit_code == 2
+    assert f"{option} is for backends that run on a device; reference names none" in result.output

@@ -8,6 +8,7 @@ One driver a process: see the environments pocl, intel, oclgrind and gpu of tox.
 """
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -53,6 +54,10 @@ def pytest_configure(config):
     only = config.getoption("--gpu")
     config.stash[_DEVICES] = [one for one in devices if _is_gpu(one) or not only]
     config.stash[_TALLIES] = {}
+
+
+def pytest_unconfigure(config):
+    shutil.rmtree(LOG.parent, ignore_errors=True)
 
 
 def _is_gpu(device):
