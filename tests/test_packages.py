@@ -11,7 +11,8 @@ from kvassay.conformance import deviations
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-NAMES = sorted(set(PROJECT["optional-dependencies"]) - {"lint", "types"})
+OWN = {"lint", "opencl", "pocl", "reports", "types"}
+NAMES = sorted(set(PROJECT["optional-dependencies"]) - OWN)
 RUN = ROOT / "tests" / "packages" / "run.py"
 
 
