@@ -44,10 +44,10 @@ KERNEL decode(__global const uchar *restrict codes, __global const float *restri
                 y[8 * b + j] = v[j];
         }
         hadamard_blocks(y);
-        float norm = norms[n];
+        float size = norms[n] * (float)SHRINK;
 #pragma unroll
         for (int r = 0; r < DIM / 8; r++)
-            row[r] = y[r] * (float)SHRINK * flips[r] * norm;
+            row[r] = y[r] * size * flips[r];
     }
 #else
     SHARED float y[DIM];
