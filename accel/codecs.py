@@ -55,13 +55,11 @@ class Scalar:
         whole: dict[str, NDArray[Any]] = {}
         for start, piece in self._pieces(x):
             code = self._encode(self._to_device(piece), piece, start)
-            for name, part in _parts(code).items():
+            for name, part in code.parts().items():
                 if start == 0:
                     whole[name] = np.empty((len(x), *part.shape[1:]), part.dtype)
                 self._fetch(part, whole[name][start : start + len(piece)])
-        return (
-            _code(**whole) if whole else self._stored(self._numbers.encode(np.zeros((0, self.dim))))
-        )
+        return _code(**whole)
 
     def decode(self, code: Code) -> Rows:
         """Reconstruction, (N, d) float32."""
@@ -81,8 +79,6 @@ class Scalar:
         if isinstance(code.norms, cl_array.Array):
             return self._scores(queries, code)
         out = np.empty((len(queries[0]), len(code)), np.float32)
-        if not out.size:
-            return out
         for start, piece in self._pieces(code, row_bytes=4 * (self.dim + len(out))):
             scores = self._scores(queries, self._on_device(piece))
             out[:, start : start + len(piece)] = scores.get()
@@ -196,7 +192,7 @@ class Scalar:
         queue, memory = self.runtime.queue, self.runtime.memory
         return _code(**{
             name: cl_array.to_device(queue, np.ascontiguousarray(part), allocator=memory)
-            for name, part in _parts(code).items()
+            for name, part in code.parts().items()
         })  # fmt: skip
 
     def _fetch(self, array: Any, out: NDArray[Any]) -> None:
@@ -204,9 +200,10 @@ class Scalar:
             cl.enqueue_copy(self.runtime.queue, out, array.base_data)
 
     def _pieces(self, whole: Any, row_bytes: int = 0) -> Iterator[tuple[int, Any]]:
-        """Slices of `whole`, rows or a code, that fit the device, and where each starts."""
+        """Slices of `whole`, rows or a code, that fit the device, and where each starts; one if
+        it is empty."""
         step = max(1, self.runtime.chunk_bytes // (row_bytes or 4 * self.dim))
-        for start in range(0, len(whole), step):
+        for start in range(0, len(whole) or 1, step):
             yield start, whole[start : start + step]
 
     def _checked(self, name: str, x: Any) -> Rows:
@@ -226,7 +223,7 @@ class Scalar:
         """`code` with float32 norms, or ValueError where it is not of this codec."""
         count = len(code.norms)
         widths = {"indices": self._operands.bits, "signs": int(self._operands.sketch is not None)}
-        parts = _parts(code)
+        parts = code.parts()
         expected = {"indices", "norms"} | (
             {"signs", "residual_norms"} if self._operands.sketch else set()
         )
@@ -442,10 +439,6 @@ def _in_eights(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 def _code(**parts: Any) -> Code:
     """A code of arrays that lie in either place."""
     return Code(**parts)
-
-
-def _parts(code: Code) -> dict[str, Any]:
-    return {name: part for name, part in vars(code).items() if part is not None}
 
 
 def _together(query_count: int, most: int) -> int:

@@ -38,18 +38,19 @@ class Code:
         return len(self.norms)
 
     def __getitem__(self, rows: slice) -> "Code":
-        return Code(**{name: part[rows] for name, part in self._parts().items()})
+        return Code(**{name: part[rows] for name, part in self.parts().items()})
 
     @property
     def nbytes(self) -> int:
         """Bytes of all N vectors, side information included."""
-        return sum(part.nbytes for part in self._parts().values())
+        return sum(part.nbytes for part in self.parts().values())
 
     def tobytes(self) -> bytes:
         """Everything stored, in the order of the fields."""
-        return b"".join(part.tobytes() for part in self._parts().values())
+        return b"".join(part.tobytes() for part in self.parts().values())
 
-    def _parts(self) -> dict[str, Any]:
+    def parts(self) -> dict[str, Any]:
+        """The arrays it holds, by the names of their fields."""
         return {name: part for name, part in vars(self).items() if part is not None}
 
 
@@ -67,7 +68,7 @@ class PerVector:
         parts = [self._encode(x[i : i + _CHUNK]) for i in range(0, len(x), _CHUNK)]
         if not parts:
             return self._encode(x)
-        names = parts[0]._parts()
+        names = parts[0].parts()
         return Code(**{n: np.concatenate([getattr(part, n) for part in parts]) for n in names})
 
     def decode(self, code: Code) -> Array:
@@ -275,7 +276,7 @@ def from_sketch(sketch: qjl.Sketch, code: Code) -> Array:
 
 def _consistent(code: Code) -> Code:
     count = len(code.indices)
-    for name, part in code._parts().items():
+    for name, part in code.parts().items():
         if len(part) != count:
             raise ValueError(
                 f"{name} must have one value for each of the {count} rows of indices, "

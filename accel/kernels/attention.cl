@@ -87,10 +87,8 @@ KERNEL attend(__global const float *restrict queries, __global const float *rest
 #if SIMD_ATTEND
     float key_upper[LEVELS], value_upper[VALUE_LEVELS];
     const float one = 1;
-    for (int k = 0; k < LEVELS / 2; k++)
-        key_upper[k] = key_levels[LEVELS / 2 + k];
-    for (int k = 0; k < VALUE_LEVELS / 2; k++)
-        value_upper[k] = value_levels[VALUE_LEVELS / 2 + k];
+    take_upper(key_levels, BITS, key_upper);
+    take_upper(value_levels, VALUE_BITS, value_upper);
     float8 taken[QUERIES * DIM / 8], sums[QUERIES * DIM / 8], rows[FOUR * DIM / 8];
     take_queries(queries, start, query_count, taken);
 #if SKETCH > 0
@@ -146,18 +144,8 @@ KERNEL attend(__global const float *restrict queries, __global const float *rest
         EACH(t, size) {
             int n = tile + t;
             float result[QUERIES];
-            for (int m = 0; m < QUERIES; m++)
-                result[m] = 0;
-#if SKETCH > 0
-            multiply_row(key_signs + (size_t)n * GROUPS, 1, key_levels + LEVELS, projected, start,
-                         query_count, result);
-            for (int m = 0; m < QUERIES; m++)
-                result[m] *= key_residual_norms[n] * key_scale;
-#endif
-#if BITS > 0
-            multiply_row(key_codes + (size_t)n * ROW_BYTES, BITS, key_levels, queries, start,
-                         query_count, result);
-#endif
+            estimate_row(key_codes, key_signs, key_residual_norms, key_scale, key_levels, queries,
+                         projected, n, start, query_count, result);
             for (int m = 0; m < QUERIES; m++)
                 weights[m * TILE + t] = result[m] * key_norms[n] * softness;
         }

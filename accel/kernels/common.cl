@@ -386,6 +386,15 @@ INLINE float8 look_up(uint8 index, int bits, const float *upper)
     return as_float8(as_uint8(level) ^ (as_uint8(below) & 0x80000000u));
 }
 
+// The upper half of a table of 2^bits levels, as `look_up` wants it.
+INLINE void take_upper(__global const float *levels, int bits, float *upper)
+{
+    int count = 1 << bits >> 1;
+#pragma unroll
+    for (int k = 0; k < count; k++)
+        upper[k] = levels[count + k];
+}
+
 // ---- rows of codes against queries, without decoding them ----
 
 #ifndef QUERIES
@@ -470,4 +479,24 @@ INLINE void multiply_row(__global const uchar *row, int bits, __global const flo
                 sums[m] += level * queries[(size_t)min(start + m, count - 1) * DIM + 8 * g + j];
         }
     }
+}
+
+// Estimates of <q, x>, x of norm 1, for row n of the codes and each query: what `multiply_row` finds
+// of the table, and of the sketch. `levels` are those of the table and then those of a sign.
+INLINE void estimate_row(__global const uchar *codes, __global const uchar *signs,
+                         __global const float *residual_norms, float scale,
+                         __global const float *levels, __global const float *queries,
+                         __global const float *projected, int n, int start, int count,
+                         float *result)
+{
+    for (int m = 0; m < QUERIES; m++)
+        result[m] = 0;
+#if SKETCH > 0
+    multiply_row(signs + (size_t)n * GROUPS, 1, levels + LEVELS, projected, start, count, result);
+    for (int m = 0; m < QUERIES; m++)
+        result[m] *= residual_norms[n] * scale;
+#endif
+#if BITS > 0
+    multiply_row(codes + (size_t)n * ROW_BYTES, BITS, levels, queries, start, count, result);
+#endif
 }

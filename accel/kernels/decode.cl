@@ -24,9 +24,7 @@ KERNEL decode(__global const uchar *restrict codes, __global const float *restri
 #if SIMD && SKETCH == 0
     __global const float8 *flips = (__global const float8 *)rotation;
     float upper[LEVELS / 2];
-#pragma unroll
-    for (int k = 0; k < LEVELS / 2; k++)
-        upper[k] = levels[LEVELS / 2 + k];
+    take_upper(levels, BITS, upper);
     for (int n = first; n < end; n++) {
         __global float8 *row = (__global float8 *)(x + (size_t)n * DIM);
         float8 y[DIM / 8];

@@ -24,8 +24,7 @@ KERNEL scores(__global const float *restrict queries, __global const float *rest
     float8 taken[QUERIES * DIM / 8], rows[FOUR * DIM / 8];
     take_queries(queries, start, query_count, taken);
     float upper[LEVELS];
-    for (int k = 0; k < LEVELS / 2; k++)
-        upper[k] = levels[LEVELS / 2 + k];
+    take_upper(levels, BITS, upper);
 #if SKETCH > 0
     const float one = 1;
     float8 sketched[QUERIES * DIM / 8], sign_rows[FOUR * DIM / 8];
@@ -70,18 +69,8 @@ KERNEL scores(__global const float *restrict queries, __global const float *rest
     EACH(offset, end - first) {
         int n = first + offset;
         float result[QUERIES];
-        for (int m = 0; m < QUERIES; m++)
-            result[m] = 0;
-#if SKETCH > 0
-        multiply_row(signs + (size_t)n * GROUPS, 1, levels + LEVELS, projected, start, query_count,
-                     result);
-        for (int m = 0; m < QUERIES; m++)
-            result[m] *= residual_norms[n] * scale;
-#endif
-#if BITS > 0
-        multiply_row(codes + (size_t)n * ROW_BYTES, BITS, levels, queries, start, query_count,
-                     result);
-#endif
+        estimate_row(codes, signs, residual_norms, scale, levels, queries, projected, n, start,
+                     query_count, result);
         for (int m = 0; m < present; m++)
             out[(size_t)(start + m) * count + n] = result[m] * norms[n];
     }

@@ -9,6 +9,7 @@ import pyopencl.array as cl_array
 from kvassay import accel
 from kvassay.reference import codecs as reference
 from kvassay.reference import packing
+from kvassay.reference.attention import attend
 
 ULPS = 4  # of a threshold, within which a coordinate may fall on its other side
 MISMATCHES = 1e-6  # of the coordinates that may
@@ -101,8 +102,7 @@ def in_float32(code):
 
 
 def _mapped(code, function):
-    parts = {name: part for name, part in vars(code).items() if part is not None}
-    return reference.Code(**{name: function(name, part) for name, part in parts.items()})
+    return reference.Code(**{name: function(name, part) for name, part in code.parts().items()})
 
 
 def same_bytes(one, other):
@@ -157,10 +157,6 @@ def _count(wrong, tally):
 def attention_of(q, key_case, keys, value_case, values, scale=None, causal=False):
     """softmax(scale q K^T) V of what the reference decodes, in float64."""
     k, v = in_reference(key_case).decode(keys), in_reference(value_case).decode(values)
-    q = np.asarray(q, np.float64)
-    scores = q @ k.T * (q.shape[1] ** -0.5 if scale is None else scale)
-    if causal:
-        unseen = np.arange(len(k))[None] > len(k) - len(q) + np.arange(len(q))[:, None]
-        scores[unseen] = -np.inf
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True) @ v
+    factor = 1 if scale is None else scale * q.shape[1] ** 0.5  # of what the reference has
+    positions = np.arange(len(k) - len(q), len(k)) if causal else None
+    return attend(np.asarray(q, np.float64) * factor, k, v, positions)
