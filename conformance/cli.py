@@ -175,6 +175,7 @@ def check(
             with redirect_stdout(sys.stderr):
                 loaded = discovery.load(spec)
             _heeds_device(loaded, device, variant)
+        workers = workers or runner.cores()
         settings = runner.Settings(kinds, sketches, dims, bits, claims, effort, seed)
         planned = runner.planned_entries(loaded, settings)
     except ValueError as problem:
@@ -201,14 +202,14 @@ def check(
             advance(f"d={entry.dim} {entry.kind}")
 
         try:
-            report = runner.check(spec, settings, workers=workers or _cores(), on_entry=on_entry)
+            report = runner.check(spec, settings, workers=workers, on_entry=on_entry)
         except KeyboardInterrupt:
             hint = f"; {record} keeps them, without a footer" if record else ""
             click.echo(f"stopped after {len(found)} of {planned} entries{hint}", err=True)
             sys.exit(130)
         diagnoses = []
         if not (no_diagnosis or claims):  # a single claim looks like many faults
-            diagnoses = _diagnosed(report, loaded.capabilities, workers or _cores(), advance)
+            diagnoses = _diagnosed(report, loaded.capabilities, workers, advance)
         if writer:
             for diagnosis in diagnoses:
                 writer.add_diagnosis(diagnosis)
@@ -274,7 +275,7 @@ def reproduce(
     import json
     from dataclasses import asdict
 
-    from kvassay.conformance import discovery
+    from kvassay.conformance import discovery, runner
     from kvassay.conformance import reproduce as run
 
     if record is not None and not record.name:
@@ -296,7 +297,7 @@ def reproduce(
                 advance(what)
 
             results = run.reproduce(
-                backend, settings, workers=workers or _cores(), path=kept_in, on_task=on_task
+                backend, settings, workers=workers or runner.cores(), path=kept_in, on_task=on_task
             )
             write_report(None)
     except KeyboardInterrupt:
@@ -449,8 +450,9 @@ def faults(
     """
     import json
 
+    from kvassay.conformance import runner
     from kvassay.conformance.faults import kill_table, select
-    from kvassay.conformance.runner import process_pool
+    from kvassay.conformance.record import suite
     from kvassay.conformance.terminal import show_kills
     from kvassay.properties.test_codec import PROPERTIES
 
@@ -458,7 +460,10 @@ def faults(
         chosen = select(ids)
     except ValueError as problem:
         raise Refusal(str(problem)) from None
-    with process_pool(workers or _cores()) as executor, _progress(len(chosen)) as advance:
+    with (
+        runner.process_pool(workers or runner.cores()) as executor,
+        _progress(len(chosen)) as advance,
+    ):
         kills = []
         for kill in kill_table(chosen, effort, executor, PROPERTIES):
             kills.append(kill)
@@ -476,7 +481,7 @@ def faults(
             }
             for kill in kills
         ]
-        click.echo(json.dumps({"effort": effort, "faults": rows}, indent=1))
+        click.echo(json.dumps({**suite(), "effort": effort, "faults": rows}, indent=1))
     else:
         show_kills(kills, effort)
     sys.exit(0 if all(kill.ok for kill in kills) else 1)
@@ -495,12 +500,6 @@ def _heeds_device(backend: Any, device: str | None, variant: str | None) -> None
     option = "--device" if device is not None else "--variant"
     if (device or variant) is not None and not hasattr(backend, "device"):
         raise Refusal(f"{option} is for backends that run on a device; {backend.name} names none")
-
-
-def _cores() -> int:
-    import os
-
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
 def _reports() -> "Callable[..., list[Path]]":

@@ -84,8 +84,7 @@ def header(spec: str, backend: Backend, run: dict[str, Any]) -> dict[str, Any]:
     device = getattr(backend, "device", None)
     return {
         "record": "header",
-        "schema": SCHEMA,
-        "suite": metadata.version("kvassay"),
+        **suite(),
         "backend": {
             "spec": spec,
             "name": backend.name,
@@ -94,6 +93,15 @@ def header(spec: str, backend: Backend, run: dict[str, Any]) -> dict[str, Any]:
         },
         **({} if device is None else {"device": {str(k): str(v) for k, v in device.items()}}),
         "run": run,
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def suite() -> dict[str, Any]:
+    """What measures, and on what machine: in the header of every record."""
+    return {
+        "schema": SCHEMA,
+        "suite": metadata.version("kvassay"),
         "machine": {
             "python": platform.python_version(),
             "numpy": metadata.version("numpy"),
@@ -101,7 +109,6 @@ def header(spec: str, backend: Backend, run: dict[str, Any]) -> dict[str, Any]:
             "system": platform.platform(),
             "processor": platform.machine(),
         },
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 

@@ -414,6 +414,11 @@ def _end_now(pool: ProcessPoolExecutor) -> None:
         child.kill()
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
 def process_pool(workers: int) -> ProcessPoolExecutor:
     """Processes for `check(executor=...)`: fresh interpreters, since a forked one inherits
     locks and threads of the libraries in use here."""

@@ -342,9 +342,15 @@ def _surrogate(
 # Direction of K ---------------------------------------------------------------------------
 
 
+DIRECTION_DIMS = (64, 128, 256, 1024)
+
+
 def direction(bench: Bench, dim: int, populations: Mapping[str, Regime]) -> Figures:
     """Direction error of K, angle / pi, of all codecs without calibration at 2 to 6 bits, over
-    tails and ranks."""
+    tails and ranks.
+
+    At the smallest dimension also how coordinates are distributed before and after rotation.
+    """
     figures: Figures = {}
     for where, regime in populations.items():
         sample = bench.draw(regime, where)
@@ -356,6 +362,8 @@ def direction(bench: Bench, dim: int, populations: Mapping[str, Regime]) -> Figu
                     figures[f"phi-k {half} {bits}, {where}"] = attention.direction_error(
                         sample.k, decoded
                     )
+        if dim == DIRECTION_DIMS[0] and (codec := bench.codec(MSE, dim, 4, f"k {where}")):
+            figures |= _marginals(where, codec, sample.k)
     return figures
 
 
@@ -418,19 +426,31 @@ def pathology(bench: Bench) -> Figures:
                 figures[f"kl-max {name}"] = float(kl.max())
                 figures[f"shifts {name}"] = float(attention.argmax_shifts(log_p, log_q).mean())
             if half == MSE:
-                figures |= _marginal(where, codec, sample.k)
+                figures |= _marginals(where, codec, sample.k)
     return figures
 
 
-def _marginal(where: str, codec: Judged, x: Array) -> Figures:
-    """Largest distance of the CDF of all rotated coordinates from the law."""
+DENSITY_EDGES = 0.3 * np.arange(-13, 14)  # of coordinates of unit vectors, times sqrt(d)
+
+
+def _marginals(where: str, codec: Judged, x: Array) -> Figures:
+    """Largest distance of the CDF of all rotated coordinates of unit vectors from the law, and
+    the density of coordinates before and after the rotation, in bins."""
     try:
-        unit = codec.rotate(x.astype(np.float32)) / np.linalg.norm(x, axis=1)[:, None]
+        rotated = codec.rotate(x.astype(np.float32))
     except NotImplementedError:
         return {}
-    uniform = np.sort(sphere.cdf(unit.ravel(), unit.shape[1]))
+    norms = np.linalg.norm(x, axis=1)[:, None]
+    uniform = np.sort(sphere.cdf((rotated / norms).ravel(), x.shape[1]))
     steps = np.arange(1, uniform.size + 1) / uniform.size
-    return {f"marginal, {where}": float(np.max(np.abs(uniform - steps)))}
+    figures = {f"marginal, {where}": float(np.max(np.abs(uniform - steps)))}
+    for name, vectors in (("given", x), ("rotated", rotated)):
+        counts, _ = np.histogram(vectors / norms * np.sqrt(x.shape[1]), DENSITY_EDGES)
+        shares = counts / vectors.size / np.diff(DENSITY_EDGES)
+        figures |= {
+            f"density {name} {place}, {where}": float(share) for place, share in enumerate(shares)
+        }
+    return figures
 
 
 # SpectralQuant ----------------------------------------------------------------------------
@@ -656,7 +676,6 @@ def _outcome(k_codec: Judged, v_codec: Judged, sample: Sample) -> Figures:
     }
 
 
-DIRECTION_DIMS = (64, 128, 256, 1024)
 STUDIES: dict[str, Study] = {
     study.id: study
     for study in (

@@ -67,7 +67,11 @@ def _looks_like(diagnosis: Diagnosis) -> Iterator[Text]:
     where = f"{diagnosis.kind} {diagnosis.sketch}".strip() + ", size" * diagnosis.sizes
     if not diagnosis.matches:
         nearest = diagnosis.nearest
-        near = f" (nearest, {nearest.fit:.0%}: {nearest.fault})" if nearest else ""
+        near = (
+            f" (nearest, {nearest.fit:.0%}: {nearest.fault})"
+            if nearest and nearest.fit >= 0.005
+            else ""
+        )
         yield Text(f"Looks like: {where}: no known fault{near}", style="bold yellow")
     for match in diagnosis.matches[:LIKELY]:
         text = FAULTS_BY_ID[match.fault].text

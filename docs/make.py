@@ -68,10 +68,16 @@ def picture(page: Path, out: Path) -> None:
 
 def measured(record: Path, command: list[str]) -> None:
     """Runs the command that writes the record, if it is not there. What it finds is the record's
-    to say, so its exit code is not."""
-    if not record.exists():
-        print("+", *command, record, file=sys.stderr)
-        subprocess.run([*command, str(record)], cwd=ROOT, stdout=subprocess.DEVNULL)
+    to say, so its exit code is not; one that it leaves unwritten is reported."""
+    if record.exists():
+        return
+    unfinished = record.with_suffix(".part")
+    print("+", *command, unfinished, file=sys.stderr, flush=True)
+    ran = subprocess.run([*command, str(unfinished)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    if unfinished.exists():
+        unfinished.rename(record)
+    else:
+        print(f"no {record.name}:", *ran.stdout.splitlines()[-3:], sep="\n", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ TICKS = (
     (0.9, 0.95, 1, 1.05, 1.1),
 )
 LEAST, MOST = 0.03, 30.0  # a ratio beyond stands at the edge
+LEAST_SIZE = 0.125
 
 
 def ratios_of_codecs(run: CheckRun, claim: str) -> Drawn | None:
@@ -104,27 +105,36 @@ def _ratios(
     names = list(dict.fromkeys(name for _, series in panels for name in series))
     # Lines of one panel stand side by side, so that their intervals can be told apart.
     shift = {name: (i - (len(names) - 1) / 2) * 0.5 / len(names) for i, name in enumerate(names)}
-    thick = 500 / min(across, len(panels)) / max(len(bits), 3) / len(names) * 0.5
     with style():
         figure, axes = small_multiples(len(panels), across, height=height, sharex=True, sharey=True)
+        spec = axes[0].get_subplotspec()
+        columns = spec.get_gridspec().ncols if spec else across
+        thick = 500 / columns / max(len(bits), 3) / len(names) * 0.5
+        size = 9 if across < 5 else 7.5
+        longest = 1000 / columns / size  # characters of a title
         handles = {}
         for ax, (title, series) in zip(axes, panels, strict=True):
-            ax.set_title(_short(title, 30 if across < 5 else 22), fontsize=9 if across < 5 else 7.5)
+            ax.set_title(_short(title, int(longest)), fontsize=size)
             ax.set_yscale("log")
             ax.axhline(1, color=MUTED, linewidth=0.9)
+            bands = [
+                (entry.bits + shift[name], *_ratio(entry)[3:])
+                for name, group in series.items()
+                for entry in group
+            ]
+            ax.vlines(
+                [x for x, _, _ in bands],
+                [bottom for _, bottom, _ in bands],
+                [top for _, _, top in bands],
+                colors=BAND,
+                linewidth=thick,
+                zorder=0.5,
+            )
             for name, group in series.items():
                 colour, marker = SERIES[names.index(name) % len(SERIES)]
                 group = sorted(group, key=lambda entry: entry.bits)
                 x = [entry.bits + shift[name] for entry in group]
                 found = [_ratio(entry) for entry in group]
-                ax.vlines(
-                    x,
-                    [point[3] for point in found],
-                    [point[4] for point in found],
-                    colors=BAND,
-                    linewidth=thick,
-                    zorder=0.5,
-                )
                 intervals(
                     ax,
                     x,
@@ -204,17 +214,18 @@ def bytes_of_backends(runs: Sequence[CheckRun], labels: Sequence[str]) -> Drawn 
     with style():
         figure, (ax,) = small_multiples(1, 1, height=0.5 + 0.23 * len(rows))
         heights = range(len(rows))
+        held = [max(row.held / row.payload, LEAST_SIZE) for row in rows]
+        declared = [max(row.declared / row.payload, LEAST_SIZE) for row in rows]
         ax.hlines(
             heights,
-            [min(row.declared, row.held) / row.payload for row in rows],
-            [max(row.declared, row.held) / row.payload for row in rows],
+            [min(pair) for pair in zip(declared, held, strict=True)],
+            [max(pair) for pair in zip(declared, held, strict=True)],
             colors=MUTED,
             linewidth=1.2,
         )
-        held = [row.held / row.payload for row in rows]
         ax.plot(held, heights, "s", color=RED, label="held in memory", markersize=5)
         ax.plot(
-            [row.declared / row.payload for row in rows],
+            declared,
             heights,
             "o",
             color=BLUE,
@@ -225,8 +236,8 @@ def bytes_of_backends(runs: Sequence[CheckRun], labels: Sequence[str]) -> Drawn 
         )
         ax.axvline(1, color=INK, linewidth=0.9)
         ax.set_xscale("log", base=2)
-        most = max([*held, 2.0]) * 1.15
-        ax.set_xlim(min([*held, *(row.declared / row.payload for row in rows), 1]) * 0.85, most)
+        most = max([*held, *declared, 2.0]) * 1.15
+        ax.set_xlim(min([*held, *declared, 0.8]) * 0.9, most)
         plain_ticks(ax.xaxis, [t for t in (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64) if t <= most])
         ax.set_yticks(list(heights), [_short(row.label, 48) for row in rows], fontsize=8.5)
         ax.yaxis.set_minor_locator(NullLocator())
@@ -239,7 +250,13 @@ def bytes_of_backends(runs: Sequence[CheckRun], labels: Sequence[str]) -> Drawn 
             "bytes",
             "Bytes declared and bytes held",
             f"What a further vector takes, over the d b / 8 bytes that b bits a coordinate make; "
-            f"{rows[0].where}. A norm of four bytes adds to both.",
+            f"{rows[0].where}. A norm of four bytes adds to both."
+            + (
+                " At the left edge stands what holds less than an eighth: a vector that is kept "
+                "where Python does not see it."
+                if LEAST_SIZE in held
+                else ""
+            ),
             "; ".join(
                 f"{row.label}: declared {words.number(row.declared)}, held "
                 f"{words.number(row.held)}, payload {words.number(row.payload)}"

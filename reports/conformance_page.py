@@ -118,7 +118,13 @@ def conformance_page(
         wrong_controls=tuple(known_controls.failed(control_rows)),
         kills=controls.kills,
         expected=None if known is None else _expected(known, run),
-        facts=tuple(facts(run)),
+        facts=tuple(
+            words.facts(
+                run,
+                ("dimensions", ", ".join(map(str, run.dims))),
+                ("bits a coordinate", ", ".join(map(str, run.bits))),
+            )
+        ),
         untested=tuple(_untested(run)),
     )
 
@@ -194,8 +200,9 @@ def _looks(diagnosis: Diagnosis) -> Looks:
     where += ", bytes" if diagnosis.sizes else ", answers"
     if not diagnosis.matches:
         near = diagnosis.nearest
-        sentence = "No known fault explains this"
-        sentence += f"; the nearest, {near.fault}, explains {near.fit:.0%}." if near else "."
+        sentence = "No known fault explains this."
+        if near and near.fit >= 0.005:
+            sentence += f" The nearest explains {near.fit:.0%} of it. {_fault(near.fault)}"
         return Looks(where, sentence, ", ".join(diagnosis.cells), ())
     best, *others = diagnosis.matches
     return Looks(
@@ -249,27 +256,6 @@ def _expected(known: Sequence[deviations.Deviation], run: CheckRun) -> Expected:
         tuple(map(str, agreement.stale)),
         {entry: deviation.why for entry, deviation in agreement.expected},
     )
-
-
-def facts(run: CheckRun) -> Iterator[tuple[str, str]]:
-    """Versions, machine, device, driver and seeds, name and value."""
-    yield "backend", run.label
-    yield "named on the command line", run.spec
-    yield "offers", ", ".join((*run.kinds, *(f"{sketch} sketch" for sketch in run.sketches)))
-    yield "effort", run.effort
-    yield "seed", str(run.seed)
-    yield "dimensions", ", ".join(map(str, run.dims))
-    yield "bits a coordinate", ", ".join(map(str, run.bits))
-    for place, source in enumerate(run.sources, 1):
-        of = f" ({place} of {len(run.sources)})" if len(run.sources) > 1 else ""
-        yield f"record{of}", source.file
-        yield f"kvassay{of}", source.suite
-        if source.started:
-            yield f"started{of}", source.started
-        for name, value in source.machine.items():
-            yield f"{name}{of}", value
-        for name, value in source.device.items():
-            yield f"device {name}{of}", value
 
 
 def _untested(run: CheckRun) -> Iterator[str]:

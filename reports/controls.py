@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvassay.reports import words
-from kvassay.reports.read import CheckRun, KillTable, RecordError, read
+from kvassay.reports.read import CheckRun, KillTable, RecordError, Source, read
 
 WANTED = {
     "reference": "must conform to everything",
@@ -74,26 +74,24 @@ def shown(controls: Controls, about: Sequence[CheckRun]) -> list[Control]:
             continue
         word, sentence = words.verdict(run)
         right = not run.problems and word == ("conforms" if name == "reference" else "violates")
-        rows.append(Control(name, must, sentence, right, _where(run, about), command))
-    table = controls.kills
-    rows.append(
-        Control(
-            FAULTS,
-            "each seeded fault must be caught, and what is no fault left alone",
-            words.kills_sentence(table.kills) if table else "not run",
-            all(kill.ok for kill in table.kills) if table else None,
-            f"{table.effort} effort" if table else "",
-            "kvassay faults --json > faults.json",
-        )
-    )
+        where = _where(f"{run.effort} effort, seed {run.seed}", run.sources[0], about)
+        rows.append(Control(name, must, sentence, right, where, command))
+    must = "each seeded fault must be caught, and what is no fault left alone"
+    command = "kvassay faults --json > faults.json"
+    if (table := controls.kills) is None:
+        rows.append(Control(FAULTS, must, "not run", None, "", command))
+    else:
+        right = not table.source.problems and all(kill.ok for kill in table.kills)
+        where = _where(f"{table.effort} effort", table.source, about)
+        found = words.kills_sentence(table.kills)
+        rows.append(Control(FAULTS, must, found, right, where, command))
     return rows
 
 
-def _where(run: CheckRun, about: Sequence[CheckRun]) -> str:
+def _where(how: str, source: Source, about: Sequence[CheckRun]) -> str:
     """Whether a control ran as the backends did."""
-    source = run.sources[0]
     others = [other for each in about for other in each.sources]
-    parts = [f"{run.effort} effort, seed {run.seed}"]
+    parts = [how]
     same = all(other.machine == source.machine for other in others)
     parts.append("the same machine and libraries" if same else "another machine or other libraries")
     if any(other.suite != source.suite for other in others):

@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 import matplotlib
 from markupsafe import Markup
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
@@ -120,7 +121,8 @@ def drawn(
     file = BytesIO()
     no_date = {"Date": None, "Creator": None, "Format": None, "Type": None}
     with matplotlib.rc_context({"svg.hashsalt": id}):
-        figure.savefig(file, format="svg", metadata=no_date)
+        canvas: Any = FigureCanvasSVG(figure)
+        canvas.print_svg(file, metadata=no_date)  # savefig would draw all twice
     root = ElementTree.fromstring(file.getvalue())
     _simplify(root)
     _own_ids(root, id)

@@ -2,13 +2,16 @@
 
 What violates, is inconclusive or fails is a failure or an error, as in the pytest door; what
 is not applicable, or a known deviation, is skipped with its reason. What a paper only reports
-never fails.
+never fails. Times are 0: a record has none, so that it is the same on every machine.
+
+Both schemas that readers of JUnit go by are satisfied, that of Jenkins's xUnit plugin and the
+stricter one for Ant; but Ant's wants a time of start, which records of `reproduce` lack.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from xml.etree import ElementTree
 
 from kvassay.conformance.record import Entry
@@ -37,26 +40,24 @@ def render(page: ConformancePage | ComparisonPage | PapersPage) -> str:
     """The page as JUnit XML."""
     if isinstance(page, ComparisonPage):
         suites = [
-            _suite(label, run, [_entry(label, entry) for entry in run.entries])
-            for label, run in zip(page.labels, page.runs, strict=True)
+            _suite(place, label, run, [_entry(label, entry) for entry in run.entries])
+            for place, (label, run) in enumerate(zip(page.labels, page.runs, strict=True))
         ]
     elif isinstance(page, ConformancePage):
         known = page.expected.reasons if page.expected else {}
         cases = [_entry(page.label, entry, known.get(entry, "")) for entry in page.run.entries]
-        suites = [_suite(page.label, page.run, cases)]
+        suites = [_suite(0, page.label, page.run, cases)]
     else:
         cases = [_paper(page.run.label, row) for row in page.rows]
-        suites = [_suite(page.run.label, page.run, cases)]
-    root = ElementTree.Element("testsuites", {"name": "kvassay"})
-    for total in ("tests", "failures", "errors"):
-        root.set(total, str(sum(int(suite.get(total, "0")) for suite in suites)))
+        suites = [_suite(0, page.run.label, page.run, cases)]
+    root = ElementTree.Element("testsuites")
     root.extend(suites)
     ElementTree.indent(root)
     text = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
 
-def _suite(label: str, run: Run, cases: Sequence[Case]) -> ElementTree.Element:
+def _suite(place: int, label: str, run: Run, cases: Sequence[Case]) -> ElementTree.Element:
     broken = [
         Case(label, "the record can be trusted", "error", "record", problem, problem)
         for problem in run.problems
@@ -69,6 +70,10 @@ def _suite(label: str, run: Run, cases: Sequence[Case]) -> ElementTree.Element:
         "testsuite",
         {
             "name": label,
+            "package": "kvassay",
+            "id": str(place),
+            "hostname": "localhost",
+            "time": "0",
             "tests": str(len(cases)),
             "failures": str(counts["failure"]),
             "errors": str(counts["error"]),
@@ -76,22 +81,23 @@ def _suite(label: str, run: Run, cases: Sequence[Case]) -> ElementTree.Element:
         },
     )
     with suppress(ValueError):  # a record that is older, or not to be trusted
-        started = datetime.fromisoformat(run.sources[0].started)
-        suite.set("timestamp", started.isoformat(timespec="seconds"))
+        started = datetime.fromisoformat(run.sources[0].started).astimezone(UTC)
+        suite.set("timestamp", f"{started:%Y-%m-%dT%H:%M:%S}")
     properties = ElementTree.SubElement(suite, "properties")
     for name, value in _properties(run):
         ElementTree.SubElement(properties, "property", {"name": name, "value": value})
     for case in cases:
         element = ElementTree.SubElement(
-            suite, "testcase", {"classname": case.classname, "name": case.name}
+            suite, "testcase", {"classname": case.classname, "name": case.name, "time": "0"}
         )
         if case.kind:
             found = ElementTree.SubElement(
                 element, case.kind, {"type": case.type, "message": case.message}
             )
             found.text = case.text
-        elif case.text:
-            ElementTree.SubElement(element, "system-out").text = case.text
+    told = (f"{case.name}: {case.text}" for case in cases if case.text and not case.kind)
+    ElementTree.SubElement(suite, "system-out").text = "\n\n".join(told)
+    ElementTree.SubElement(suite, "system-err")
     return suite
 
 

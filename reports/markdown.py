@@ -17,7 +17,6 @@ from kvassay.reports.conformance_page import ConformancePage
 from kvassay.reports.papers_page import PapersPage
 
 LONGEST = 60_000  # GitHub takes 65,536 characters
-SPECIAL = "\\`*_{}[]()<>#+!|~&\"'$^=@:/"
 LONGEST_TEXT = 300
 
 
@@ -39,13 +38,18 @@ def escaped(value: Any) -> str:
     text = str(value)
     if len(text) > LONGEST_TEXT:
         text = text[: LONGEST_TEXT - 1] + "…"
-    return re.sub(r"(?i)(www)\.", r"\1&#46;", "".join(map(_entity, text)))
+    return _LIST.sub(r"\g<0>\\", _SPECIAL.sub(_harmless, text))
 
 
-def _entity(char: str) -> str:
-    if char not in SPECIAL:
-        return char
-    return f"&#{ord(char)};" + "&#8203;" * (char in "@#")
+_SPECIAL = re.compile(r"[\\`*_\[\]<>&|~$@#]|:(?=//)|(?<=www)\.", re.IGNORECASE)
+_LIST = re.compile(r"^\s*(?:\d{1,9}(?=[.)](?:\s|$)))?(?=[-+=.)])")  # or an underline, at a start
+
+
+def _harmless(match: re.Match[str]) -> str:
+    char = match[0]
+    if char in "<>&|$@#":
+        return f"&#{ord(char)};" + "&#8203;" * (char in "@#")
+    return f"\\{char}"
 
 
 @cache

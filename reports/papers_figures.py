@@ -6,13 +6,16 @@ the medians of the recorded trials.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from math import log10
-from statistics import median
+from math import log10, sqrt
+from statistics import fmean, median
 
+import numpy as np
 from matplotlib.lines import Line2D
 
 from kvassay.conformance.record import Entry
 from kvassay.conformance.reproduce import Finding
+from kvassay.conformance.studies import DENSITY_EDGES
+from kvassay.reference.sphere import cdf, pdf
 from kvassay.reports import words
 from kvassay.reports.figures import (
     BAND,
@@ -49,6 +52,7 @@ POPULATIONS = (
 SKETCHES = {"gaussian": (RED, "s"), "orthogonal": (BLUE, "o")}
 WIDTHS = (2, 3, 4, 5, 6)
 FARTHEST = 1e30
+FINE = np.linspace(-4, 4, 161)
 
 
 def papers_figures(run: PapersRun) -> list[Drawn]:
@@ -96,7 +100,65 @@ def _points(items: Sequence[Finding | Entry]) -> tuple[list[float], list[tuple[f
     return estimates, [(low, high) for low, high in ends]
 
 
+MARGINALS = (
+    ("direction/d=64", "isotropic", "isotropic, d = 64", 64),
+    ("direction/d=64", "nu=1.05", "Student t, ν = 1.05, d = 64", 64),
+    ("direction/d=64", "rank=4", "rank 4, d = 64", 64),
+    ("pathology", "heavy-tailed", "Student t, ν = 3, d = 1024", 1024),
+    ("pathology", "low-rank", "rank 8, d = 1024", 1024),
+)
+
+
 def marginals(run: PapersRun) -> Drawn | None:
+    """Densities of coordinates before and after rotation, and the Beta law."""
+    centres = (DENSITY_EDGES[:-1] + DENSITY_EDGES[1:]) / 2
+    panels = {}
+    for study, where, title, dim in MARGINALS:
+        columns = [
+            [_column(run, study, f"density {what} {i}, {where}") for i in range(len(centres))]
+            for what in ("given", "rotated")
+        ]
+        if all(map(all, columns)):
+            given, rotated = ([fmean(values) for values in bins] for bins in columns)
+            panels[title] = (given, rotated, dim)
+    if not panels:
+        return None
+    far = []
+    with style():
+        figure, axes = small_multiples(len(panels), 3, height=2.5, sharex=True, sharey=True)
+        for ax, (title, (given, rotated, dim)) in zip(axes, panels.items(), strict=True):
+            ax.set_title(title, fontsize=9)
+            ax.set_yscale("log")
+            law = pdf(FINE / sqrt(dim), dim) / sqrt(dim)
+            ax.plot(FINE, law, color=INK, linewidth=1.0, label="Beta law")
+            ax.plot(centres, given, "x", color=RED, label="before rotation")
+            ax.plot(centres, rotated, "o", color=BLUE, markersize=3, label="after")
+            shares = np.diff(cdf(DENSITY_EDGES / sqrt(dim), dim))
+            off = np.max(np.abs(rotated * np.diff(DENSITY_EDGES) - shares))
+            far.append(f"{title}: {words.number(float(off), 2)}")
+            ax.set_ylim(1e-5, 20)
+            plain_ticks(ax.yaxis, decades(1e-5, 20), _power)
+            plain_ticks(ax.xaxis, (-4, -2, 0, 2, 4))
+        handles, names = axes[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside upper left", ncols=3)
+        figure.supxlabel("coordinate of a unit vector, times √d", fontsize=9.5)
+        figure.supylabel("density", fontsize=9.5)
+        return drawn(
+            figure,
+            "marginals",
+            "Marginals against the Beta law",
+            "A uniformly random rotation makes coordinates Beta((d−1)/2, (d−1)/2) on [−1, 1], "
+            "whatever the vector was. A Hadamard rotation with signs cannot where one coordinate "
+            "holds most of the length (ν = 1.05): it spreads that one as ±1. Means over the "
+            "trials, in bins.",
+            "Largest difference of a bin's share from the law after rotation: "
+            + "; ".join(far)
+            + ".",
+            ["coordinate-law", "low-rank-pathology"],
+        )
+
+
+def marginal_distances(run: PapersRun) -> Drawn | None:
     """Distance of rotated coordinates from the Beta law."""
     rows: dict[str, list[Entry | Finding]] = {}
     for entry in run.entries:
@@ -128,8 +190,8 @@ def marginals(run: PapersRun) -> Drawn | None:
         far = max(item.estimate or 0.0 for group in rows.values() for item in group)
         return drawn(
             figure,
-            "marginals",
-            "Marginals against the Beta law",
+            "marginal-distances",
+            "Distance of the marginals from the Beta law",
             "How far the coordinates of rotated vectors are from Beta((d−1)/2, (d−1)/2), with "
             "intervals; a line for each width. The shade is what conforms.",
             f"The largest distance is {words.number(far, 2)}.",
@@ -720,6 +782,7 @@ def _few(low: float, high: float) -> list[float]:
 
 FIGURES: tuple[Callable[[PapersRun], Drawn | None], ...] = (
     marginals,
+    marginal_distances,
     variance,
     kl_by_budget,
     kl_ratio,

@@ -93,6 +93,7 @@ def papers_page(run: PapersRun) -> PapersPage:
     counts: dict[str, int] = {}
     for outcome in run.outcomes:
         counts[outcome.outcome] = counts.get(outcome.outcome, 0) + 1
+    tensors = [(f"real tensors, {name}", text) for name, text in run.tensors.items()]
     return PapersPage(
         run=run,
         verdict=verdict,
@@ -102,7 +103,7 @@ def papers_page(run: PapersRun) -> PapersPage:
         + " + ".join(f"{count} {word.replace('; ', ' but ')}" for word, count in counts.items()),
         rows=tuple(_row(run, outcome) for outcome in run.outcomes),
         reasons=tuple(_reasons(run)),
-        facts=tuple(_facts(run)),
+        facts=tuple(words.facts(run, *tensors)),
         untested=tuple(_untested(run)),
     )
 
@@ -247,24 +248,6 @@ def _reasons(run: PapersRun) -> Iterator[tuple[str, str, int]]:
             counts[key] = counts.get(key, 0) + 1
     for (verdict, reason), count in sorted(counts.items(), key=lambda item: -item[1])[:20]:
         yield verdict, reason, count
-
-
-def _facts(run: PapersRun) -> Iterator[tuple[str, str]]:
-    yield "backend", run.label
-    yield "named on the command line", run.spec
-    yield "offers", ", ".join((*run.kinds, *(f"{sketch} sketch" for sketch in run.sketches)))
-    yield "effort", run.effort
-    yield "seed", str(run.seed)
-    for name, value in run.tensors.items():
-        yield f"real tensors, {name}", value
-    for place, source in enumerate(run.sources, 1):
-        of = f" ({place} of {len(run.sources)})" if len(run.sources) > 1 else ""
-        yield f"record{of}", source.file
-        yield f"kvassay{of}", source.suite
-        for name, value in source.machine.items():
-            yield f"{name}{of}", value
-        for name, value in source.device.items():
-            yield f"device {name}{of}", value
 
 
 def _untested(run: PapersRun) -> Iterator[str]:

@@ -127,7 +127,7 @@ class Kill:
 class KillTable:
     """The output of `kvassay faults --json`."""
 
-    file: str
+    source: Source
     effort: str
     kills: tuple[Kill, ...]
 
@@ -196,41 +196,28 @@ class _Reader:
             return None
         if not isinstance(whole, dict) or "faults" not in whole:
             return None
+        self._schema(whole)
         try:
-            kills = tuple(
-                Kill(
-                    fault=_text(row["id"], 80),
-                    text=_text(row["text"]),
-                    source=_text(row["source"]),
-                    proof=_text(row["proof"]),
-                    caught=_texts(row["caught"]),
-                    missed=_texts(row["missed"]),
-                    ok=_flag(row["ok"]),
-                )
-                for row in _list(whole["faults"], MOST_NAMES)
+            table = KillTable(
+                self._source(whole),
+                _one_of(whole["effort"], EFFORTS),
+                tuple(map(_kill, _list(whole["faults"], MOST_NAMES))),
             )
-            effort = _one_of(whole.get("effort"), EFFORTS)
         except (_Malformed, KeyError, TypeError) as problem:
             raise RecordError(
                 f"{self.file!r} is not a kill table as `kvassay faults --json` prints it: "
                 f"{_why(problem)}"
             ) from None
-        if not kills:
+        if not table.kills:
             raise RecordError(f"{self.file!r} is a kill table without faults")
-        return KillTable(self.file, effort, kills)
+        return table
 
     def record(self, raw: bytes) -> CheckRun | PapersRun:
         lines = self._lines(raw)
         number, first = next(lines, (0, {}))
         if number != 1 or first.get("record") != "header":
             raise RecordError(f"{self.file!r} is not a record of kvassay")
-        if type(first.get("schema")) is not int or first["schema"] < 1:
-            raise RecordError(f"{self.file!r} has no schema in its header")
-        if first["schema"] > SCHEMA:
-            self._objection(
-                f"was written by a newer kvassay (schema {min(first['schema'], 10**6)}; "
-                f"this one reads {SCHEMA})"
-            )
+        self._schema(first)
         body = _Body()
         for number, line in lines:
             if body.footer is not None:
@@ -250,6 +237,25 @@ class _Reader:
             raise RecordError(
                 f"{self.file!r} has a header that kvassay does not write: {_why(problem)}"
             ) from None
+
+    def _schema(self, first: Line) -> None:
+        if type(first.get("schema")) is not int or first["schema"] < 1:
+            raise RecordError(f"{self.file!r} has no schema in its header")
+        if first["schema"] > SCHEMA:
+            self._objection(
+                f"was written by a newer kvassay (schema {min(first['schema'], 10**6)}; "
+                f"this one reads {SCHEMA})"
+            )
+
+    def _source(self, first: Line) -> Source:
+        return Source(
+            file=self.file,
+            suite=_text(first["suite"], 80),
+            machine=_pairs(first.get("machine", {})),
+            device=_pairs(first.get("device", {})),
+            started=_text(first.get("started", ""), 40),
+            problems=tuple(self.problems),
+        )
 
     def _lines(self, raw: bytes) -> Iterator[tuple[int, Line]]:
         pieces = raw.split(b"\n")
@@ -272,14 +278,6 @@ class _Reader:
         backend, run = _object(first["backend"]), _object(first["run"])
         reproduced = run.get("command") == "reproduce"
         self._add_up(body, reproduced)
-        source = Source(
-            file=self.file,
-            suite=_text(first["suite"], 80),
-            machine=_pairs(first.get("machine", {})),
-            device=_pairs(first.get("device", {})),
-            started=_text(first.get("started", ""), 40),
-            problems=tuple(self.problems),
-        )
         common: dict[str, Any] = {
             "spec": _text(backend["spec"], 400),
             "name": _text(backend["name"], 200),
@@ -290,7 +288,7 @@ class _Reader:
             "effort": _one_of(run["effort"], EFFORTS),
             "seed": _whole(run["seed"], 2**64),
             "claims": _texts(run["claims"]),
-            "sources": (source,),
+            "sources": (self._source(first),),
             "entries": tuple(body.entries.values()),
         }
         if reproduced:
@@ -463,6 +461,21 @@ def _outcome(line: Line) -> Outcome:
     )
 
 
+def _kill(row: Line) -> Kill:
+    kill = Kill(
+        fault=_text(row["id"], 80),
+        text=_text(row["text"]),
+        source=_text(row["source"]),
+        proof=_text(row["proof"]),
+        caught=_texts(row["caught"]),
+        missed=_texts(row["missed"]),
+        ok=_flag(row["ok"]),
+    )
+    if kill.ok != (not kill.caught if kill.proof else bool(kill.caught) and not kill.missed):
+        raise _Malformed(f"what it says of {kill.fault} is not what caught and missed it")
+    return kill
+
+
 def _diagnosis(line: Line) -> Diagnosis:
     def match(item: Line) -> Match:
         return Match(_text(item["fault"], 80), _share(item["fit"]))
@@ -546,6 +559,8 @@ def _flag(value: Any) -> bool:
 
 
 def _number(value: Any) -> float:
+    if type(value) is float and -1e300 < value < 1e300:
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _Malformed("a number has another type")
     if abs(value) > 1e300 or not isfinite(value):

@@ -1,7 +1,7 @@
 """Numbers, verdicts and sentences, as every format writes them."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import floor, log10
 
 from kvassay.conformance.catalogue import CLAIMS
@@ -202,3 +202,24 @@ def labels(runs: Sequence[Run]) -> list[str]:
         run.label if plain[run.label] == 1 else f"{run.label} ({run.sources[0].file})"
         for run in runs
     ]
+
+
+def facts(run: Run, *settings: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """How a run was made, name and value: backend, seed, further settings, and of each record
+    its versions, machine, device and driver."""
+    yield "backend", run.label
+    yield "named on the command line", run.spec
+    yield "offers", ", ".join((*run.kinds, *(f"{sketch} sketch" for sketch in run.sketches)))
+    yield "effort", run.effort
+    yield "seed", str(run.seed)
+    yield from settings
+    for place, source in enumerate(run.sources, 1):
+        of = f" ({place} of {len(run.sources)})" if len(run.sources) > 1 else ""
+        yield f"record{of}", source.file
+        yield f"kvassay{of}", source.suite
+        if source.started:
+            yield f"started{of}", source.started
+        for name, value in source.machine.items():
+            yield f"{name}{of}", value
+        for name, value in source.device.items():
+            yield f"device {name}{of}", value

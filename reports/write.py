@@ -1,12 +1,11 @@
 """Records in, files out: which pages the records make, and in which format."""
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from kvassay.conformance.deviations import Deviation
-from kvassay.conformance.runner import process_pool
+from kvassay.conformance.runner import cores, process_pool
 from kvassay.reports import comparison_page, conformance_page, html, junit, markdown, words
 from kvassay.reports.comparison_page import ComparisonPage
 from kvassay.reports.conformance_page import ConformancePage
@@ -110,7 +109,7 @@ def _files(
     if len(pages) < MANY:
         texts = [_text(job) for job in jobs.values()]
     else:  # drawing takes a second a page
-        with process_pool(os.cpu_count() or 1) as pool:
+        with process_pool(cores()) as pool:
             texts = list(pool.map(_text, jobs.values(), chunksize=3))
     return dict(zip(jobs, texts, strict=True))
 

@@ -109,8 +109,9 @@ def test_record_cut_off_within_a_line_is_refused_or_partial(whole, tmp_path, end
         b'{"record": "header"}\n',
         b"[" * 100_000 + b"\n",
         b'{"record": "header", "schema": 1}\n{"record": "footer"}\n',
-        b'{"effort": "quick", "faults": [{"id": 3}]}',
-        b'{"effort": "quick", "faults": 7}',
+        b'{"schema": 1, "suite": "1", "effort": "quick", "faults": [{"id": 3}]}',
+        b'{"schema": 1, "suite": "1", "effort": "quick", "faults": 7}',
+        b'{"effort": "quick", "faults": []}',
     ],
 )
 def test_what_is_no_record_is_refused_even_partially(tmp_path, content):
@@ -138,10 +139,24 @@ def test_text_is_cleaned_of_what_steers_a_terminal_or_turns_a_line():
 def test_kill_table_is_read(tmp_path):
     path = tmp_path / "faults.json"
     kill = {"id": "A", "text": "", "source": "", "proof": "", "caught": ["x"], "missed": []}
-    path.write_text(json.dumps({"effort": "quick", "faults": [{**kill, "ok": True}]}, indent=1))
-    table = read(path)
-    assert isinstance(table, KillTable)
-    assert table.kills[0].caught == ("x",)
+    table = {"schema": 1, "suite": "0.1.0", "machine": {"numpy": "2.4"}, "effort": "quick"}
+    path.write_text(json.dumps({**table, "faults": [{**kill, "ok": True}]}, indent=1))
+    found = read(path)
+    assert isinstance(found, KillTable)
+    assert found.kills[0].caught == ("x",)
+    assert found.source.suite == "0.1.0"
+    assert found.source.machine == {"numpy": "2.4"}
+    for row, message in (
+        ({**kill, "ok": False}, "not what caught and missed"),
+        ({**kill, "missed": ["y"], "ok": True}, "not what caught and missed"),
+        ({**kill, "proof": "It is the same.", "ok": True}, "not what caught and missed"),
+    ):
+        path.write_text(json.dumps({**table, "faults": [row]}))
+        with pytest.raises(RecordError, match=message):
+            read(path)
+    path.write_text(json.dumps({**table, "schema": 99, "faults": [{**kill, "ok": True}]}))
+    with pytest.raises(RecordError, match="newer kvassay"):
+        read(path)
 
 
 def test_halves_of_a_grid_merge_whatever_machine_they_ran_on(tmp_path):

@@ -10,6 +10,7 @@ from recorded import fault, lines, rewritten
 
 from kvassay.conformance import studies
 from kvassay.conformance.cli import main
+from kvassay.conformance.record import suite
 from kvassay.conformance.reproduce import Settings, reproduce
 
 GRID = ["--dim", "64", "--bits", "2", "--bits", "3", "--effort", "quick", "--no-diagnosis"]
@@ -51,5 +52,7 @@ def records(tmp_path_factory) -> Path:
         cores = len(os.sched_getaffinity(0))
         reproduce("reference", settings, workers=cores, path=folder / "papers.jsonl")
     faults = [fault("A02", ["distortion"]), fault("looks-wrong", [], proof="It is the same map.")]
-    (folder / "faults.json").write_text(json.dumps({"effort": "quick", "faults": faults}))
+    (folder / "faults.json").write_text(
+        json.dumps({**suite(), "effort": "quick", "faults": faults})
+    )
     return folder

@@ -77,7 +77,7 @@ def test_page_looks_right_at_any_width_and_scheme(opened, kind):
         assert page.complaints == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         figures = page.query_selector_all("figure svg")
-        assert len(figures) == {"papers": 10}.get(kind, 3)
+        assert len(figures) == {"papers": 11}.get(kind, 3)
         for figure in figures:
             box = figure.bounding_box()
             assert box["width"] > 300

@@ -4,25 +4,29 @@ import os
 import re
 import subprocess
 import sys
-import time
 from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import example, given, strategies
 from recorded import lines, rewritten
 
 from kvassay.conformance.cli import main
+from kvassay.reports.read import clean
 
 NEEDED = "reports need kvassay[reports]: `tox -e reports` has it"
 markdown = pytest.importorskip("kvassay.reports.markdown", reason=NEEDED)
 pytest.importorskip("matplotlib", reason=NEEDED)
+junitparser = pytest.importorskip("junitparser", reason="`tox -e reports` has junitparser")
+markdown_it = pytest.importorskip("markdown_it", reason="`tox -e reports` has markdown-it-py")
 xmlschema = pytest.importorskip("xmlschema", reason="`tox -e reports` has xmlschema")
 
 NASTY = "</style></svg><script>alert(1)</script><img src=x onerror=alert(2)>"
 FIGURES = [
     "marginals",
+    "marginal-distances",
     "variance",
     "kl-by-budget",
     "kl-ratio",
@@ -112,7 +116,7 @@ def test_result_and_as_expected_stand_apart(tmp_path, records):
     )
     skipped = [case.find("skipped") for case in xml.iter("testcase")]
     assert any(s is not None and "It is all zeros." in s.get("message") for s in skipped)
-    assert int(xml.get("failures")) > 0
+    assert int(xml[0].get("failures")) > 0
 
 
 def test_papers_page_has_every_claim_and_figure(records, plain):
@@ -203,11 +207,32 @@ def test_markdown_from_a_record_calls_nobody_and_breaks_no_table(tmp_path, recor
     evil = "@root #1 | `x` **b** [l](javascript:1) <b> www.evil.org https://evil.org ~~s~~"
     path = rewritten(tmp_path / "evil.jsonl", nasty(lines(records / "zero.jsonl"), evil))
     text = page(tmp_path, path, ending="md")
-    for raw in ("@root", "#1 ", "`x`", "**b**", "](java", "<b>", "www.", "https://", "~~s"):
+    for raw in ("@root", "#1 ", "`x`", "**b**", "[l](", "<b>", "www.", "https://", "~~s"):
         assert raw not in text
     for row in text.splitlines():
         if row.startswith("|"):
             assert row.count("|") in (3, 6)
+
+
+@given(strategies.text())
+@example("_a_ *b* `c` ~~d~~ <e> &amp; $f$ #1 @g")
+@example("1. a")
+@example("- a")
+@example("a | b \\| c")
+@example("[a]: b")
+@example("mailto:a@b.example www.c.example http://d.example")
+def test_markdown_shows_any_text_as_it_is(anything):
+    wanted = " ".join(clean(anything, markdown.LONGEST_TEXT).split())
+    github = markdown_it.MarkdownIt("gfm-like")
+    shown = f"{markdown.escaped(wanted)}\n\n|a|\n|-|\n|{markdown.escaped(wanted)}|\n"
+    tree = ElementTree.fromstring(f"<page>{github.render(shown)}</page>")
+    paragraphs = [tree.find("p"), tree.find("table/tbody/tr/td")]
+    for element in paragraphs:
+        if element is None:
+            assert not wanted
+        else:
+            assert len(element) == 0
+            assert (element.text or "").replace("\u200b", "") == wanted
 
 
 def test_markdown_fits_in_a_comment(plain):
@@ -220,8 +245,13 @@ def test_junit_is_valid_and_counts_what_there_is(tmp_path, records):
     controls = nasty(lines(records / "zero.jsonl"), "\x1b[1m\x00\ufffe</testcase>")
     path = rewritten(tmp_path / "control.jsonl", controls)
     for kind in (path, records / "zero.jsonl", records / "papers.jsonl"):
-        root = ElementTree.fromstring(page(tmp_path, kind, ending="xml"))
+        text = page(tmp_path, kind, ending="xml")
+        root = ElementTree.fromstring(text)
         schema.validate(root)
+        others = junitparser.JUnitXml.fromstring(text)
+        others.update_statistics()  # counts the cases
+        for name in ("tests", "failures", "errors", "skipped"):
+            assert getattr(others, name) == sum(int(suite.get(name)) for suite in root)
         for suite in root:
             for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
                 assert int(suite.get(name)) == len(suite.findall(f"testcase/{tag}"))
@@ -243,7 +273,7 @@ def test_partial_page_says_so_in_red_at_the_top(tmp_path, records):
     assert text.index('class="alarm"') < text.index("no footer") < text.index("<h1")
     assert "no footer" in page(tmp_path, path, ending="md", partial=True)
     xml = ElementTree.fromstring(page(tmp_path, path, ending="xml", partial=True))
-    assert int(xml.get("errors")) >= 1
+    assert int(xml[0].get("errors")) >= 1
 
 
 @pytest.mark.parametrize(
@@ -286,15 +316,13 @@ def test_check_and_reproduce_report_on_their_run(tmp_path, monkeypatch):
     assert "claim-d-eff-calibration" in out.read_text()
 
 
-def test_twenty_five_backends_take_less_than_twenty_seconds(tmp_path, records):
+def test_twenty_five_backends_make_one_page(tmp_path, records):
     paths = []
     for number in range(25):
         path = tmp_path / f"{number}.jsonl"
         changed = lines(records / ("reference.jsonl", "zero.jsonl")[number % 2])
         changed[0]["backend"]["name"] = f"a-codec-called-{number}"
         paths.append(rewritten(path, changed))
-    start = time.process_time()  # whatever else this machine does
     text = page(tmp_path, *paths)
-    assert time.process_time() - start < 20
     assert len(text.encode()) < 3e6
     assert all(f"a-codec-called-{number} 0.1.0" in text for number in range(25))
