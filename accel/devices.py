@@ -103,14 +103,15 @@ def found() -> list[Device]:
     return devices
 
 
-def choose(wanted: str | None = None) -> Device:
-    """The device called `wanted`: its number in `found()`, or a part of its name or platform.
+def choose(wanted: str | None = None, devices: list[Device] | None = None) -> Device:
+    """The device called `wanted`: its number in `found()`, which gives `devices` if they are not
+    given, or a part of its name or platform.
 
     Without `wanted`, the one that the variable KVASSAY_DEVICE names, else the first GPU, else
     the first that is no simulator. DeviceError if there is none, or if nobody named one and it
     would be a CPU with two drivers in this process, which were seen to break each other.
     """
-    devices = found()
+    devices = found() if devices is None else devices
     if not devices:
         raise DeviceError(
             "no OpenCL device was found: install a driver (pip install 'pyopencl[pocl]' brings one "

@@ -396,15 +396,20 @@ def devices(as_json: bool) -> None:
 
     try:
         from kvassay.accel import devices as opencl
-
-        there = [device.facts() for device in opencl.found()]
-        chosen = opencl.choose() if there else None
-    except (ImportError, ValueError) as problem:
+    except ImportError as problem:
         raise Refusal(str(problem)) from None
+    there = opencl.found()
+    chosen, why_none = None, ""
+    if there:
+        try:
+            chosen = there.index(opencl.choose(devices=there))
+        except ValueError as problem:  # a list is what helps then
+            why_none = str(problem)
+    facts = [device.facts() for device in there]
     if as_json:
-        click.echo(json.dumps(there, indent=1))
+        click.echo(json.dumps(facts, indent=1))
     else:
-        show_devices(there, there.index(chosen.facts()) if chosen else None)
+        show_devices(facts, chosen, why_none)
 
 
 @main.command()

@@ -270,8 +270,8 @@ def show_backends() -> None:
     Console().print(table)
 
 
-def show_devices(devices: list[dict[str, str]], chosen: int | None) -> None:
-    """A row for each OpenCL device; the chosen one is marked."""
+def show_devices(devices: list[dict[str, str]], chosen: int | None, why_none: str) -> None:
+    """A row for each OpenCL device; the chosen one is marked, or it says why none is."""
     console = Console()
     if not devices:
         console.print(
@@ -293,6 +293,9 @@ def show_devices(devices: list[dict[str, str]], chosen: int | None) -> None:
             f"local {facts['local memory']}, float64 {facts['float64']}",
         )
     console.print(table)
+    if why_none:
+        console.print(f"None is used: {why_none}.", markup=False, highlight=False)
+        return
     console.print("* is used. --device NUMBER or NAME, or KVASSAY_DEVICE, chooses another.")
 
 

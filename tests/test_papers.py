@@ -12,6 +12,7 @@ from kvassay.conformance.faults import BY_ID, Throughout
 from kvassay.conformance.papers import CLAIMS, Quantity, Question
 from kvassay.conformance.reproduce import JUDGED, Finding
 from kvassay.conformance.statistics import Band
+from kvassay.reference import sphere
 
 THE_33 = [
     "coordinate-law",
@@ -128,6 +129,22 @@ def test_a_break_turns_a_claim_to_violates_and_the_reference_does_not(claim, fau
 def quantity(method, count=1, **options):
     figures = tuple("abcdefghijkl"[:count])
     return Quantity("here", "softmax", method, figures, Band(0, 1), **options)
+
+
+@pytest.mark.parametrize("what", ["given", "rotated"])
+def test_densities_of_isotropic_coordinates_are_those_of_the_law(what):
+    name, dim, vectors = "direction/d=64", 64, 128
+    bench = studies.Bench(discovery.load("reference"), name, 0, 0)
+    figures = studies.run(studies.STUDIES[name], bench)
+    edges = studies.DENSITY_EDGES
+    density = [figures[f"density {what} {i}, isotropic"] for i in range(len(edges) - 1)]
+    shares = np.diff(sphere.cdf(edges / np.sqrt(dim), dim))
+    expected = shares * vectors * dim
+    counts = np.array(density) * np.diff(edges) * vectors * dim
+    often = expected >= 5
+    # Coordinates of one vector crowd each other out, so counts vary less than independent ones.
+    distance = np.sum((counts - expected)[often] ** 2 / expected[often])
+    assert stats.chi2.sf(distance, np.sum(often)) > 1e-6
 
 
 def test_quantities_are_what_they_say():

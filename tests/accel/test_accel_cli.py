@@ -20,6 +20,15 @@ def test_devices_are_listed(runtime):
     assert json.loads(run("devices", "--json").output)[0] == runtime.device.facts()
 
 
+def test_devices_are_listed_where_none_can_be_chosen(runtime, monkeypatch):
+    monkeypatch.setenv(devices.DEVICE, "no such device")
+    result = run("devices")
+    assert result.exit_code == 0
+    assert runtime.device.name.split()[0] in result.output
+    assert "0*" not in result.output
+    assert "None is used: no device is called 'no such device'" in " ".join(result.output.split())
+
+
 def test_no_device_is_no_error_and_shows_the_way_to_one(monkeypatch):
     monkeypatch.setattr(devices.cl, "get_platforms", lambda: [])
     result = run("devices")
