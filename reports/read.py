@@ -491,9 +491,13 @@ def _diagnosis(line: Line) -> Diagnosis:
 
 
 def _follows(item: Entry | Finding) -> None:
-    """Whether the verdict is what the interval and the band say."""
+    """Whether the verdict is what the interval and the band say, and none where there are none."""
     if item.verdict not in DECIDED:
+        if item.estimate is not None or item.interval is not None:
+            raise _Malformed(f"it says {item.verdict!r} beside an estimate")
         return
+    if item.n < 1:
+        raise _Malformed("it has an estimate from nothing")
     if item.estimate is None or item.interval is None or item.band is None:
         raise _Malformed(f"it says {item.verdict!r} without an estimate, interval or band")
     low, high = item.interval
@@ -564,7 +568,7 @@ def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _Malformed("a number has another type")
     if abs(value) > 1e300 or not isfinite(value):
-        raise _Malformed("a number is too large")
+        raise _Malformed("a number is infinite, undefined or beyond 1e300")
     return float(value)
 
 
