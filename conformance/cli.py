@@ -188,38 +188,38 @@ def check(
         )
     arguments = str(getattr(loaded, "arguments", backend))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
-    with (
-        _reporting(report_to, record) as (kept, write_report),
-        _recording(kept, arguments, loaded, settings) as writer,
-        _progress(planned) as advance,
-    ):
-        found: list[Entry] = []
+    with _reporting(report_to, record) as (kept, write_report):
+        with (
+            _recording(kept, arguments, loaded, settings) as writer,
+            _progress(planned) as advance,
+        ):
+            found: list[Entry] = []
 
-        def on_entry(entry: "Entry") -> None:
+            def on_entry(entry: "Entry") -> None:
+                if writer:
+                    writer.add(entry)
+                found.append(entry)
+                advance(f"d={entry.dim} {entry.kind}")
+
+            try:
+                report = runner.check(spec, settings, workers=workers, on_entry=on_entry)
+            except KeyboardInterrupt:
+                hint = f"; {record} keeps them, without a footer" if record else ""
+                click.echo(f"stopped after {len(found)} of {planned} entries{hint}", err=True)
+                sys.exit(130)
+            diagnoses = []
+            if not (no_diagnosis or claims):  # a single claim looks like many faults
+                diagnoses = _diagnosed(report, loaded.capabilities, workers, advance)
             if writer:
-                writer.add(entry)
-            found.append(entry)
-            advance(f"d={entry.dim} {entry.kind}")
-
-        try:
-            report = runner.check(spec, settings, workers=workers, on_entry=on_entry)
-        except KeyboardInterrupt:
-            hint = f"; {record} keeps them, without a footer" if record else ""
-            click.echo(f"stopped after {len(found)} of {planned} entries{hint}", err=True)
-            sys.exit(130)
-        diagnoses = []
-        if not (no_diagnosis or claims):  # a single claim looks like many faults
-            diagnoses = _diagnosed(report, loaded.capabilities, workers, advance)
-        if writer:
-            for diagnosis in diagnoses:
-                writer.add_diagnosis(diagnosis)
-            writer.finish(report.counts)
-        write_report(declared)
-    agreement = known.compare(declared, report.entries) if declared is not None else None
-    if as_json:
-        _print_json(report, diagnoses, agreement)
-    else:
-        show_report(report, settings, diagnoses, agreement)
+                for diagnosis in diagnoses:
+                    writer.add_diagnosis(diagnosis)
+                writer.finish(report.counts)
+        agreement = known.compare(declared, report.entries) if declared is not None else None
+        if as_json:
+            _print_json(report, diagnoses, agreement)
+        else:
+            show_report(report, settings, diagnoses, agreement)
+        write_report(declared)  # last: if it cannot be written, the verdict is there
     sys.exit(report.exit_code if agreement is None else agreement.exit_code(report))
 
 
@@ -277,6 +277,7 @@ def reproduce(
 
     from kvassay.conformance import discovery, runner
     from kvassay.conformance import reproduce as run
+    from kvassay.conformance.terminal_papers import show_results
 
     if record is not None and not record.name:
         raise Refusal("--record must name a file")
@@ -289,20 +290,26 @@ def reproduce(
             loaded = discovery.load(backend)
         _heeds_device(loaded, device, variant)
         total = len(run.plan(backend, loaded, settings))
-        with _reporting(report_to, record) as (kept_in, write_report), _progress(total) as advance:
+        with _reporting(report_to, record) as (kept, write_report):
+            with _progress(total) as advance:
 
-            def on_task(what: str) -> None:
-                nonlocal done
-                done += 1
-                advance(what)
+                def on_task(what: str) -> None:
+                    nonlocal done
+                    done += 1
+                    advance(what)
 
-            results = run.reproduce(
-                backend, settings, workers=workers or runner.cores(), path=kept_in, on_task=on_task
-            )
-            write_report(None)
+                cores = workers or runner.cores()
+                results = run.reproduce(
+                    backend, settings, workers=cores, path=kept, on_task=on_task
+                )
+            if as_json:
+                click.echo(json.dumps(asdict(results), allow_nan=False, indent=1))
+            else:
+                show_results(results)
+            write_report(None)  # last: if it cannot be written, the outcomes are there
     except KeyboardInterrupt:
-        kept = f"{record} keeps them: the same command goes on from there" if record else ""
-        hint = kept or "with --record FILE they would have been kept"
+        goes_on = f"{record} keeps them: the same command goes on from there" if record else ""
+        hint = goes_on or "with --record FILE they would have been kept"
         click.echo(f"stopped after {done} of {total} tasks; {hint}", err=True)
         sys.exit(130)
     except ValueError as problem:
@@ -311,12 +318,6 @@ def reproduce(
         if record is None:
             raise
         raise Refusal(f"{str(record)!r} cannot be used: {problem.strerror}") from None
-    if as_json:
-        click.echo(json.dumps(asdict(results), allow_nan=False, indent=1))
-    else:
-        from kvassay.conformance.terminal_papers import show_results
-
-        show_results(results)
     sys.exit(results.exit_code)
 
 

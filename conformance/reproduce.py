@@ -293,14 +293,14 @@ def judge(evidence: Evidence, settings: Settings) -> tuple[list[Finding], list[O
     outcomes: list[Outcome] = []
     for claim in settings.chosen:
         if isinstance(claim, Claim):
-            outcomes.append(_codec_outcome(claim, evidence.entries))
+            outcomes.append(codec_outcome(claim, evidence.entries))
             continue
         answered = []
         for question in claim.questions:
             found = [_finding(claim, question, item, evidence) for item in question.quantities]
             findings.extend(found)
             answered.append((question, found))
-        outcomes.append(_outcome(claim, answered))
+        outcomes.append(outcome(claim, answered))
     return findings, outcomes
 
 
@@ -359,7 +359,8 @@ def _finding(
 WORST_FIRST = ("violates", "error", "inconclusive", "conforms", "not applicable")
 
 
-def _codec_outcome(claim: Claim, entries: Sequence[Entry]) -> Outcome:
+def codec_outcome(claim: Claim, entries: Sequence[Entry]) -> Outcome:
+    """What became of a claim about a codec."""
     verdicts = [entry.verdict for entry in entries if entry.id == claim.id]
     applicable = [verdict for verdict in verdicts if verdict != "not applicable"]
     worst = next((word for word in WORST_FIRST if word in verdicts), "not applicable")
@@ -374,7 +375,8 @@ def _codec_outcome(claim: Claim, entries: Sequence[Entry]) -> Outcome:
     )
 
 
-def _outcome(claim: PaperClaim, answered: Sequence[tuple[Question, Sequence[Finding]]]) -> Outcome:
+def outcome(claim: PaperClaim, answered: Sequence[tuple[Question, Sequence[Finding]]]) -> Outcome:
+    """What became of a claim that asks questions."""
     counted = [(question, found) for question, found in answered if not question.aside]
     judged = [
         (question, found) for question, found in counted if claim.standing_of(question) in JUDGED

@@ -279,7 +279,6 @@ class Size:
         self.payload = taken.predicted or 1.0
         self.held = max(taken.estimate + min(0.0, declared.estimate), 1e-3)
         self.declared = max(taken.estimate - max(0.0, declared.estimate), 1e-3)
-        self.verdicts = (taken.verdict, declared.verdict)
 
 
 def sizes(runs: Sequence[CheckRun], labels: Sequence[str]) -> list[Size]:

@@ -42,7 +42,11 @@ class BackendRow:
         """How it was run, for those that differ in it."""
         source = self.run.sources[0]
         device = source.device.get("name", "")
-        parts = [f"{self.run.effort} effort", f"seed {self.run.seed}", f"kvassay {source.suite}"]
+        parts = [
+            f"{self.run.effort.capitalize()} effort",
+            f"seed {self.run.seed}",
+            f"kvassay {source.suite}",
+        ]
         return ", ".join(parts + [device] * bool(device))
 
 
@@ -103,7 +107,7 @@ def _row(run: CheckRun, label: str, anchor: str, href: str) -> BackendRow:
         run=run,
         verdict=verdict,
         sentence=sentence,
-        sums=words.sums(run.counts),
+        sums=words.sums(run),
         squares={
             claim_id: _square(entries) for claim_id, entries in words.by_claim(run.entries).items()
         },
@@ -123,14 +127,16 @@ def _square(entries: Sequence[Entry]) -> Square:
 
 
 def _sentence(backends: Sequence[BackendRow]) -> str:
-    counts = Counter(row.verdict for row in backends)
+    """How many conform. Controls are none of them: what they do is known beforehand."""
+    about = [row for row in backends if row.run.name not in known_controls.WANTED] or backends
+    counts = Counter(row.verdict for row in about)
     good, bad = counts["conforms"], counts["violates"]
     parts = [
-        f"{good} of {len(backends)} backends {'conforms' if good == 1 else 'conform'} to every "
-        "claim that applies"
+        f"{good} of {words.plural(len(about), 'backend')} "
+        f"{'conforms' if good == 1 else 'conform'} to every claim that applies"
     ]
     if bad:
         parts.append(f"{bad} {'violates' if bad == 1 else 'violate'} at least one")
-    if rest := len(backends) - good - bad:
+    if rest := len(about) - good - bad:
         parts.append(f"{rest} {'is' if rest == 1 else 'are'} not decided")
     return "; ".join(parts) + "."

@@ -11,7 +11,7 @@ from kvassay.reports import controls as known_controls
 from kvassay.reports import words
 from kvassay.reports.controls import Control, Controls
 from kvassay.reports.figures import deviation
-from kvassay.reports.read import CheckRun, KillTable
+from kvassay.reports.read import CheckRun, KillTable, clean
 
 MOST_FINDINGS = 60  # entries of one claim that are listed one by one
 MOST_REASONS = 20
@@ -59,7 +59,6 @@ class Looks:
     where: str
     sentence: str
     cells: str
-    others: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -109,8 +108,8 @@ def conformance_page(
         label=label or run.label,
         verdict=verdict,
         sentence=sentence,
-        sums=words.sums(run.counts),
-        false_alarms=f"{1 / (words.false_alarms(run.entries) or 1):,.0f}",
+        sums=words.sums(run),
+        false_alarms=f"{1 / min(max(words.false_alarms(run.entries), 1e-12), 1):,.0f}",
         rows=rows(run),
         looks=looks(run),
         reasons=tuple(_reasons(run.entries)),
@@ -162,24 +161,17 @@ def _row(claim_id: str, entries: Sequence[Entry], diagnoses: Sequence[Diagnosis]
         entry=worst,
         entries=tuple(entries),
         deviant=tuple(deviant),
-        seeds=_range(counts),
+        seeds=words.extent(counts),
         resolves=_resolves(judged, claim.method if claim else ""),
         looks_like=tuple(
             dict.fromkeys(
-                diagnosis.matches[0].fault if diagnosis.matches else "no known fault"
+                _best(diagnosis) if diagnosis.matches else "no known fault"
                 for diagnosis in diagnoses
                 if verdicts["violates"]
                 and (diagnosis.kind, diagnosis.sketch, diagnosis.sizes) in where
             )
         ),
     )
-
-
-def _range(counts: Sequence[int]) -> str:
-    if not counts:
-        return "–"
-    low, high = min(counts), max(counts)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _resolves(judged: Sequence[Entry], method: str) -> str:
@@ -191,7 +183,7 @@ def _resolves(judged: Sequence[Entry], method: str) -> str:
         return "no chance involved"
     if method == "distance":
         return f"{words.number(max(sizes), 2)} in distance"
-    low, high = (f"{100 * size:.2g}" for size in (min(sizes), max(sizes)))
+    low, high = (words.number(100 * size, 2) for size in (min(sizes), max(sizes)))
     return f"{high} % off" if low == high else f"{low} to {high} % off"
 
 
@@ -203,14 +195,24 @@ def _looks(diagnosis: Diagnosis) -> Looks:
         sentence = "No known fault explains this."
         if near and near.fit >= 0.005:
             sentence += f" The nearest explains {near.fit:.0%} of it. {_fault(near.fault)}"
-        return Looks(where, sentence, ", ".join(diagnosis.cells), ())
+        return Looks(where, sentence, ", ".join(diagnosis.cells))
     best, *others = diagnosis.matches
-    return Looks(
-        where,
-        f"{_fault(best.fault)} It explains {best.fit:.0%} of the deviation.",
-        ", ".join(diagnosis.cells),
-        tuple(f"{_fault(match.fault)} ({match.fit:.0%})" for match in others[:2]),
-    )
+    sentence = f"{_fault(best.fault)} It explains {_share(best.fit)} of the deviation."
+    if others:
+        names = [f"{match.fault} ({_share(match.fit)})" for match in others]
+        sentence += f" So may: {words.listed(names)}; from outside they are not told apart."
+    return Looks(where, sentence, ", ".join(diagnosis.cells))
+
+
+def _best(diagnosis: Diagnosis) -> str:
+    """The fault that fits best, and those that fit as well but for a hundredth."""
+    best = diagnosis.matches[0]
+    near = [match.fault for match in diagnosis.matches if match.fit >= best.fit - 0.01]
+    return " or ".join(near[:3]) + (f" or {len(near) - 3} more" if len(near) > 3 else "")
+
+
+def _share(fit: float) -> str:
+    return "over 99%" if fit > 0.99 else f"{fit:.0%}"
 
 
 def _fault(fault_id: str) -> str:
@@ -235,7 +237,8 @@ def _expected(known: Sequence[deviations.Deviation], run: CheckRun) -> Expected:
     agreement = deviations.compare(known, run.entries)
     covered = Counter(str(deviation) for _, deviation in agreement.expected)
     by_name = {str(deviation): deviation for _, deviation in agreement.expected}
-    fine = not agreement.unexpected and not agreement.stale
+    judged = any(entry.verdict != "not applicable" for entry in run.entries)
+    fine = judged and not run.problems and not agreement.unexpected and not agreement.stale
     if fine:
         sentence = f"As expected: {words.plural(len(agreement.expected), 'deviation')}, all known."
     else:
@@ -244,17 +247,21 @@ def _expected(known: Sequence[deviations.Deviation], run: CheckRun) -> Expected:
             parts.append(f"{words.plural(len(agreement.unexpected), 'deviation')} not known")
         if agreement.stale:
             parts.append(f"{len(agreement.stale)} listed but gone")
+        if not judged:
+            parts.append("nothing was judged")
+        if run.problems:
+            parts.append("the record is not whole")
         sentence = f"Not as expected: {', '.join(parts)}."
     return Expected(
         fine,
         sentence,
         tuple(
-            (name, by_name[name].reason, by_name[name].issue, count)
+            (name, clean(by_name[name].reason), clean(by_name[name].issue), count)
             for name, count in covered.items()
         ),
         agreement.unexpected,
         tuple(map(str, agreement.stale)),
-        {entry: deviation.why for entry, deviation in agreement.expected},
+        {entry: clean(deviation.why) for entry, deviation in agreement.expected},
     )
 
 
@@ -262,8 +269,11 @@ def _untested(run: CheckRun) -> Iterator[str]:
     """What the run says nothing about."""
     there = {entry.id for entry in run.entries}
     if missing := [claim.id for claim in catalogue.CLAIMS if claim.id not in there]:
-        why = "left out" if run.claims else "they say nothing about what this backend offers"
+        why = "left out, or they say nothing about what this backend offers"
         yield f"Claims, {why}: {', '.join(missing)}."
+    sketches = {entry.sketch for entry in run.entries}
+    if unused := [sketch for sketch in run.sketches if sketch not in sketches]:
+        yield f"Sketches left out of this run: {', '.join(unused)}."
     kinds = {entry.kind for entry in run.entries}
     if absent := [kind for kind in protocol.KINDS if kind not in run.kinds]:
         yield f"Kinds that the backend does not offer: {', '.join(absent)}."

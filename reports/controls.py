@@ -74,7 +74,10 @@ def shown(controls: Controls, about: Sequence[CheckRun]) -> list[Control]:
             continue
         word, sentence = words.verdict(run)
         right = not run.problems and word == ("conforms" if name == "reference" else "violates")
-        where = _where(f"{run.effort} effort, seed {run.seed}", run.sources[0], about)
+        how = f"{words.plural(len(run.entries), 'entry')}, {run.effort} effort, seed {run.seed}"
+        where = _where(how, run.sources[0], about)
+        if run.problems:
+            where += f"; not whole: {run.problems[0]}"
         rows.append(Control(name, must, sentence, right, where, command))
     must = "each seeded fault must be caught, and what is no fault left alone"
     command = "kvassay faults --json > faults.json"

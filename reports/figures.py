@@ -92,7 +92,8 @@ class Drawn:
 @contextmanager
 def style() -> Iterator[None]:
     """How figures look. Glyphs that the measuring font lacks are no reason to warn."""
-    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+    everywhere_the_same = {**matplotlib.rcParamsDefault, **STYLE}
+    with matplotlib.rc_context(everywhere_the_same), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 

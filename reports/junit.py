@@ -46,6 +46,7 @@ def render(page: ConformancePage | ComparisonPage | PapersPage) -> str:
     elif isinstance(page, ConformancePage):
         known = page.expected.reasons if page.expected else {}
         cases = [_entry(page.label, entry, known.get(entry, "")) for entry in page.run.entries]
+        cases += [_stale(page.label, name) for name in page.expected.stale] if page.expected else []
         suites = [_suite(0, page.label, page.run, cases)]
     else:
         cases = [_paper(page.run.label, row) for row in page.rows]
@@ -80,8 +81,9 @@ def _suite(place: int, label: str, run: Run, cases: Sequence[Case]) -> ElementTr
             "skipped": str(counts["skipped"]),
         },
     )
-    with suppress(ValueError):  # a record that is older, or not to be trusted
-        started = datetime.fromisoformat(run.sources[0].started).astimezone(UTC)
+    with suppress(ValueError, OverflowError):  # a record that is older, or not to be trusted
+        started = datetime.fromisoformat(run.sources[0].started)
+        started = started.astimezone(UTC) if started.tzinfo else started
         suite.set("timestamp", f"{started:%Y-%m-%dT%H:%M:%S}")
     properties = ElementTree.SubElement(suite, "properties")
     for name, value in _properties(run):
@@ -134,6 +136,11 @@ def _entry(label: str, entry: Entry, known: str = "") -> Case:
         found or "no reason given",
         text if kind else "",
     )
+
+
+def _stale(label: str, name: str) -> Case:
+    gone = f"{name} is listed as a known deviation and conforms: take it off the list"
+    return Case(label, f"known deviation {name}", "failure", "stale deviation", gone, gone)
 
 
 def _paper(label: str, row: PaperRow) -> Case:

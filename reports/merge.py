@@ -1,9 +1,9 @@
 """Which records are parts of one run.
 
 Two records merge where they are about one version of one backend, with the same suite, effort
-and seed, and neither repeats the other: two halves of a grid, or the claims in two goes, on one
-machine or on two. The same grid on two machines is two runs, to be compared. Records that
-overlap in part are neither, and are refused.
+and seed, on the same device if they name one, and neither repeats the other: two halves of a
+grid, or the claims in two goes. The same grid on two machines is two runs, to be compared.
+Records that overlap in part are neither, and are refused.
 """
 
 from collections import defaultdict
@@ -44,6 +44,7 @@ def _grouped(runs: Sequence[Same]) -> list[list[Same]]:
     for run in runs:
         key: tuple[Any, ...] = (run.name, run.version, run.kinds, run.sketches, run.effort)
         key += (run.seed, run.decode_includes_sketch, run.sources[0].suite)
+        key += (tuple(run.sources[0].device.items()),)
         if isinstance(run, PapersRun):
             key += (run.measured_by, tuple(run.tensors.items()))
         groups[key].append(run)

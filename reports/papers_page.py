@@ -65,6 +65,12 @@ class PaperRow:
     command: str
 
     @property
+    def needed(self) -> str:
+        """In how many of its quantities a claim must be so, question by question."""
+        asked = [question.so_if for question in self.questions if not question.aside]
+        return "needed " + ", ".join(dict.fromkeys(asked)) if asked else "needed in all"
+
+    @property
     def counted(self) -> tuple[Entry | Finding, ...]:
         """What the outcome is made of."""
         return self.entries + tuple(
@@ -205,7 +211,8 @@ def _of_entries(entries: Sequence[Entry]) -> tuple[str, str]:
     there = [entry for entry in entries if entry.estimate is not None]
     theory = _span([entry.predicted for entry in there])
     pairs = [(entry.estimate or 0.0, entry.predicted or 0.0) for entry in there]
-    if pairs and min(predicted for _, predicted in pairs) > 1e-6:
+    both_ends = all(entry.band and None not in entry.band for entry in there)
+    if pairs and both_ends and min(predicted for _, predicted in pairs) > 1e-6:
         ratios = [estimate / predicted for estimate, predicted in pairs]
         return f"{min(ratios):.3f} to {max(ratios):.3f} times theory", theory
     return _span([entry.estimate for entry in there]), theory
@@ -227,7 +234,7 @@ def _conditions(
         dims = sorted({entry.dim for entry in entries})
         bits = sorted({entry.bits for entry in entries})
         counts = [entry.n for entry in entries if entry.estimate is not None]
-        seeds = f"; {min(counts):,} to {max(counts):,} seeds" if counts else ""
+        seeds = f"; {words.extent(counts)} seeds" if counts else ""
         yield f"d = {' and '.join(map(str, dims))}; {bits[0]} to {bits[-1]} bits{seeds}", ""
     by_text: dict[str, list[str]] = {}
     for name in dict.fromkeys(item.study for item in findings):

@@ -7,18 +7,21 @@ which a page shows at its top.
 """
 
 import json
+import shlex
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
 from kvassay.conformance.claims import EFFORTS
-from kvassay.conformance.diagnosis import Diagnosis, Match
+from kvassay.conformance.diagnosis import KNOWN, Diagnosis, Match
+from kvassay.conformance.papers import PaperClaim
 from kvassay.conformance.record import COUNTED, SCHEMA, Entry, tally
-from kvassay.conformance.reproduce import Finding, Outcome
+from kvassay.conformance.reproduce import ALL, Finding, Outcome, codec_outcome, outcome
 from kvassay.conformance.statistics import Band, Interval, compare
 
 LARGEST_FILE = 256 * 2**20
@@ -278,6 +281,7 @@ class _Reader:
         backend, run = _object(first["backend"]), _object(first["run"])
         reproduced = run.get("command") == "reproduce"
         self._add_up(body, reproduced)
+        self._repeatable(run, body)
         common: dict[str, Any] = {
             "spec": _text(backend["spec"], 400),
             "name": _text(backend["name"], 200),
@@ -322,13 +326,51 @@ class _Reader:
         counts = Counter(outcome.outcome for outcome in body.outcomes.values())
         if footer != {"claims": len(body.outcomes), "outcomes": dict(counts)}:
             self._objection("was changed: the counts in its footer are not those of its lines")
-        violated = {item.id for item in body.entries.values() if item.verdict == "violates"}
-        violated |= {item.id for item in body.findings if item.verdict == "violates"}
-        told = {item.id for item in body.outcomes.values() if "violates" in item.words}
-        if differing := sorted(violated ^ told):
+        differing = [
+            item.id
+            for item in body.outcomes.values()
+            if _should_be(item.id, body) not in (None, item)
+        ]
+        if differing:
             self._objection(
                 f"was changed: the outcome of {differing[0]} does not follow from its findings"
             )
+
+    def _repeatable(self, run: Line, body: "_Body") -> None:
+        """Whether the command of each entry repeats that entry, and is one command."""
+        for entry in body.entries.values():
+            sketch = f" --sketch {entry.sketch}" if entry.sketch else ""
+            cell = (
+                f" --claim {entry.id} --kind {entry.kind}{sketch} --dim {entry.dim} "
+                f"--bits {entry.bits} --effort {run['effort']} --seed {run['seed']}"
+            )
+            start = entry.reproduce.removesuffix(cell)
+            if start + cell != entry.reproduce or not (_one_command(start) and _one_command(cell)):
+                self._objection(
+                    f"was changed: the command of an entry of {entry.id} does not repeat it"
+                )
+                return
+
+
+@cache
+def _one_command(text: str) -> bool:
+    """Whether a shell takes the text for words and nothing else."""
+    try:
+        return shlex.join(shlex.split(text)) == text.strip()
+    except ValueError:
+        return False
+
+
+def _should_be(claim_id: str, body: "_Body") -> Outcome | None:
+    """The outcome that the entries or findings of a claim make, None if it is not known."""
+    claim = ALL.get(claim_id)
+    if isinstance(claim, PaperClaim):
+        findings = [item for item in body.findings if item.id == claim_id]
+        return outcome(
+            claim,
+            [(q, [item for item in findings if item.question == q.text]) for q in claim.questions],
+        )
+    return codec_outcome(claim, list(body.entries.values())) if claim else None
 
 
 @dataclass
@@ -364,7 +406,13 @@ class _Body:
                 raise _Malformed(f"there are more than {MOST_ENTRIES} entries")
             self.entries[place_of(entry)] = entry
         elif kind == "diagnosis":
-            self.diagnoses.append(_diagnosis(line))
+            found = _diagnosis(line)
+            if any(
+                (item.kind, item.sketch, item.sizes) == (found.kind, found.sketch, found.sizes)
+                for item in self.diagnoses
+            ):
+                raise _Malformed("it repeats a diagnosis")
+            self.diagnoses.append(found)
         elif kind == "study":
             name = _text(line["study"], 200)
             if name in self.studies:
@@ -387,10 +435,10 @@ class _Body:
                 raise _Malformed(f"there are more than {MOST_ENTRIES} findings")
             self.findings.append(_finding(line))
         elif kind == "outcome":
-            outcome = _outcome(line)
-            if outcome.id in self.outcomes:
+            told = _outcome(line)
+            if told.id in self.outcomes:
                 raise _Malformed("it repeats an outcome")
-            self.outcomes[outcome.id] = outcome
+            self.outcomes[told.id] = told
         elif kind == "footer":
             self.footer = {name: value for name, value in line.items() if name != "record"}
         else:
@@ -480,7 +528,7 @@ def _diagnosis(line: Line) -> Diagnosis:
     def match(item: Line) -> Match:
         return Match(_text(item["fault"], 80), _share(item["fit"]))
 
-    return Diagnosis(
+    diagnosis = Diagnosis(
         kind=_text(line["kind"], 80),
         sketch=_text(line["sketch"], 80),
         sizes=_flag(line["sizes"]),
@@ -488,6 +536,10 @@ def _diagnosis(line: Line) -> Diagnosis:
         matches=tuple(match(item) for item in _list(line["matches"], 1000)),
         nearest=None if line["nearest"] is None else match(line["nearest"]),
     )
+    fits = [item.fit for item in diagnosis.matches]
+    if fits != sorted(fits, reverse=True) or (fits and fits[-1] < KNOWN):
+        raise _Malformed("it names faults that do not explain enough, or not the best first")
+    return diagnosis
 
 
 def _follows(item: Entry | Finding) -> None:
@@ -504,6 +556,8 @@ def _follows(item: Entry | Finding) -> None:
     least, most = item.band
     interval = Interval(item.estimate, -inf if low is None else low, inf if high is None else high)
     band = Band(-inf if least is None else least, inf if most is None else most)
+    if not interval.low <= interval.estimate <= interval.high:
+        raise _Malformed("its estimate lies outside of its interval")
     if compare(interval, band) != DECIDED[item.verdict]:
         raise _Malformed(f"it says {item.verdict!r}, which its interval and band do not")
 

@@ -6,7 +6,7 @@ from math import floor, log10
 
 from kvassay.conformance.catalogue import CLAIMS
 from kvassay.conformance.record import COUNTED, Entry
-from kvassay.conformance.reproduce import Finding
+from kvassay.conformance.reproduce import WORST_FIRST, Finding
 from kvassay.reports.read import CheckRun, Kill, PapersRun, Run
 
 Ends = tuple[float | None, float | None] | None
@@ -24,7 +24,6 @@ SIGNS = {
     "not reproduced": "≠",
     "contested": "⇄",
 }
-WORST_FIRST = ("violates", "error", "inconclusive", "conforms", "not applicable")
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -49,7 +48,9 @@ def measured(estimate: float | None, interval: Ends) -> str:
     low, high = interval or (None, None)
     if low is None or high is None or low == high:
         return number(estimate)
-    decimals = 1 - floor(log10((high - low) / 2))
+    if not (half := (high - low) / 2) > 0:
+        return number(estimate)
+    decimals = 1 - floor(log10(half))
     largest = max(abs(low), abs(high))
     if not 0 <= decimals <= 6 or largest >= 1e6 or largest < 1e-3:
         return f"{number(estimate, 3)} [{number(low, 3)}, {number(high, 3)}]"
@@ -82,13 +83,21 @@ def codec(entry: Entry) -> str:
 
 def share(value: float) -> str:
     """A small probability, like "1 in 3,000,000"."""
-    return f"1 in {round(1 / value):,}" if value > 0 else "never"
+    return f"1 in {round(1 / value):,}" if value > 1e-12 else "never"
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
     """Names in a row, the first of them."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def extent(counts: Sequence[int]) -> str:
+    """Like "10 to 97", or "10" where all are."""
+    if not counts:
+        return "–"
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def plural(count: int, what: str) -> str:
@@ -112,7 +121,18 @@ def by_claim(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
 
 
 def verdict(run: CheckRun) -> tuple[str, str]:
-    """The verdict on a backend in a word (of `WORST_FIRST`) and as a sentence."""
+    """The verdict on a backend in a word (of `WORST_FIRST`) and as a sentence. What is left of a
+    record that is not whole shows no conformance."""
+    word, sentence = _verdict(run)
+    if not run.problems:
+        return word, sentence
+    return (
+        "inconclusive" if word == "conforms" else word,
+        f"By what is left of its record, {sentence}",
+    )
+
+
+def _verdict(run: CheckRun) -> tuple[str, str]:
     decided = {
         name: worst(entry.verdict for entry in group)
         for name, group in by_claim(run.entries).items()
@@ -120,17 +140,16 @@ def verdict(run: CheckRun) -> tuple[str, str]:
     counts = Counter(decided.values())
     applicable = len(decided) - counts["not applicable"]
     of = f"the {applicable} claims that apply" if applicable != 1 else "the one claim that applies"
+    undecided = [name for name, word in decided.items() if word in ("error", "inconclusive")]
     if counts["violates"]:
         violated = [name for name, word in decided.items() if word == "violates"]
-        return (
-            "violates",
-            f"{run.label} violates {counts['violates']} of {of}: {listed(violated, 20)}.",
-        )
+        some = f"{counts['violates']} of {of}" if applicable != 1 else of
+        rest = f"; not decided: {listed(undecided, 20)}" if undecided else ""
+        return "violates", f"{run.label} violates {some}: {listed(violated, 20)}{rest}."
     if not (counts["conforms"] + counts["inconclusive"]):
         word = "error" if counts["error"] else "not applicable"
         return word, f"{run.label}: nothing could be judged."
     if counts["error"] or counts["inconclusive"]:
-        undecided = [name for name, word in decided.items() if word in ("error", "inconclusive")]
         return (
             "error" if counts["error"] else "inconclusive",
             f"{run.label} violates nothing, but not all is decided: {listed(undecided, 20)}.",
@@ -172,10 +191,12 @@ def reported(run: PapersRun) -> str:
     return f"Of what the papers only report: {told}." if told else ""
 
 
-def sums(counts: dict[str, int]) -> str:
+def sums(run: CheckRun) -> str:
     """The sum that must come out, like "9 planned = 8 conforms + ..."."""
+    counts = run.counts
     parts = [f"{counts[name.replace(' ', '_')]:,} {name}" for name in COUNTED]
-    return f"{counts['planned']:,} planned = {' + '.join(parts)}"
+    what = "left in the record" if run.problems else "planned"
+    return f"{counts['planned']:,} {what} = {' + '.join(parts)}"
 
 
 def kills_sentence(kills: Sequence[Kill]) -> str:

@@ -145,7 +145,11 @@ def test_an_interrupted_run_stops_soon_and_keeps_what_it_had(tmp_path):
     command = [sys.executable, "-m", "kvassay.conformance.cli", "check", "reference"]
     options = ["--dim", "64", "--workers", "2", "--record", str(path)]
     with subprocess.Popen(
-        [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # also under nohup
     ) as process:
         deadline = time.monotonic() + 120
         while not path.exists() or path.read_text().count("\n") < 2:

@@ -68,6 +68,13 @@ BROKEN = {
     "an entry is gone": (lambda lines: lines[:1] + lines[2:], "counts in its footer"),
     "verdict changed": (lambda lines: first(lines, verdict="conforms"), "interval and band"),
     "verdict withdrawn": (lambda lines: first(lines, verdict="error"), "beside an estimate"),
+    "estimate elsewhere": (lambda lines: first(lines, estimate=1e6), "outside of its interval"),
+    "other command": (lambda lines: first(lines, reproduce="curl x | sh"), "does not repeat it"),
+    "two commands": (
+        lambda lines: first(lines, reproduce=lines[1]["reproduce"].replace("check", "check $(x)")),
+        "does not repeat it",
+    ),
+    "seed of another run": (lambda lines: lines[0]["run"].update(seed=7), "does not repeat it"),
     "nothing measured": (lambda lines: first(lines, n=0), "estimate from nothing"),
     "an entry twice": (lambda lines: lines[:2] + lines[1:], "repeats an entry"),
     "footer in the middle": (lambda lines: [lines[0], lines[-1], *lines[1:]], "after its footer"),

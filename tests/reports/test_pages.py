@@ -172,7 +172,7 @@ def nasty(lines, text):
     lines[0]["machine"] = {text: text}
     lines[0]["device"] = {"name": text}
     for line in lines[1:-1]:
-        for name in ("part", "reason", "reproduce", "kind", "cells", "question", "where", "detail"):
+        for name in ("part", "reason", "cells", "where"):
             if name in line:
                 line[name] = [text] if isinstance(line[name], list) else f"{line[name]} {text}"
     return lines
@@ -190,6 +190,23 @@ def test_script_in_a_record_gets_nowhere(tmp_path, records, kind):
     assert "<script" not in markdown
     assert "<img" not in markdown
     ElementTree.fromstring(page(tmp_path, path, ending="xml"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("outcome", {"standing": "reported"}),
+        ("outcome", {"holds": 99, "of": 99}),
+        ("diagnosis", {"matches": [{"fault": "K10", "fit": 0.5}]}),
+    ],
+)
+def test_what_does_not_follow_from_the_record_is_refused(tmp_path, records, kind, values):
+    changed = lines(records / ("papers.jsonl" if kind == "outcome" else "zero.jsonl"))
+    line = next(line for line in changed if line["record"] == kind)
+    line |= values
+    refused = report(tmp_path / "no.html", rewritten(tmp_path / "changed.jsonl", changed))
+    assert refused.exit_code == 2
+    assert "does not follow" in refused.output or "explain enough" in refused.output
 
 
 def test_addresses_other_than_of_the_web_are_no_links(tmp_path, records):
