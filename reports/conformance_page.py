@@ -63,7 +63,7 @@ class Looks:
 
 @dataclass(frozen=True)
 class Expected:
-    """Whether the result was expected, by the implementer's own list."""
+    """Whether the result was expected, by a list of known deviations."""
 
     as_expected: bool
     sentence: str
@@ -100,7 +100,7 @@ def conformance_page(
     known: Sequence[deviations.Deviation] | None = None,
     label: str = "",
 ) -> ConformancePage:
-    """The page of one run. `known` are the implementer's deviations, if they keep a list."""
+    """The page of one run. `known` are the known deviations, if there is a list."""
     verdict, sentence = words.verdict(run)
     control_rows = known_controls.shown(controls, [run])
     return ConformancePage(
