@@ -69,6 +69,11 @@ class Diagnosis:
     matches: tuple[Match, ...]
     nearest: Match | None
 
+    @property
+    def near(self) -> Match | None:
+        """The nearest fault, if it explains as much as a rounded hundredth."""
+        return self.nearest if self.nearest and self.nearest.fit >= 0.005 else None
+
 
 def diagnose(
     entries: Iterable[Entry],

@@ -1298,7 +1298,13 @@ class Kill:
 
     @property
     def ok(self) -> bool:
-        return not self.caught if self.fault.proof else bool(self.caught) and not self.missed
+        return as_it_must(self.fault.proof, self.caught, self.missed)
+
+
+def as_it_must(proof: str, caught: Sequence[str], missed: Sequence[str]) -> bool:
+    """Whether a fault was caught by all that must, or what has a `proof` that it is none, by
+    nobody."""
+    return not caught if proof else bool(caught) and not missed
 
 
 Property = Callable[[Any], None]

@@ -349,10 +349,15 @@ def _command(task: Task, claim: Claim) -> str:
     cell = task.cell
     name = task.spec if isinstance(task.spec, str) else task.spec.name
     name = getattr(task.spec, "arguments", name)
+    return f"kvassay check {name}{cell_options(claim.id, cell, task.effort, task.seed)}"
+
+
+def cell_options(claim: str, cell: Cell | Entry, effort: str, seed: int) -> str:
+    """The options of `kvassay check` that run one claim in one cell."""
     sketch = f" --sketch {cell.sketch}" if cell.sketch else ""
     return (
-        f"kvassay check {name} --claim {claim.id} --kind {cell.kind}{sketch} "
-        f"--dim {cell.dim} --bits {cell.bits} --effort {task.effort} --seed {task.seed}"
+        f" --claim {claim} --kind {cell.kind}{sketch} --dim {cell.dim} --bits {cell.bits} "
+        f"--effort {effort} --seed {seed}"
     )
 
 

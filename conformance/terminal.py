@@ -66,13 +66,9 @@ def _looks_like(diagnosis: Diagnosis) -> Iterator[Text]:
     """The known faults that fit, or that none does."""
     where = f"{diagnosis.kind} {diagnosis.sketch}".strip() + ", size" * diagnosis.sizes
     if not diagnosis.matches:
-        nearest = diagnosis.nearest
-        near = (
-            f" (nearest, {nearest.fit:.0%}: {nearest.fault})"
-            if nearest and nearest.fit >= 0.005
-            else ""
-        )
-        yield Text(f"Looks like: {where}: no known fault{near}", style="bold yellow")
+        near = diagnosis.near
+        near_text = f" (nearest, {near.fit:.0%}: {near.fault})" if near else ""
+        yield Text(f"Looks like: {where}: no known fault{near_text}", style="bold yellow")
     for match in diagnosis.matches[:LIKELY]:
         text = FAULTS_BY_ID[match.fault].text
         lead = f"Looks like: {where}: {match.fault}, which explains {match.fit:.0%}: "

@@ -191,9 +191,8 @@ def _looks(diagnosis: Diagnosis) -> Looks:
     where = f"{diagnosis.kind} {diagnosis.sketch}".strip()
     where += ", bytes" if diagnosis.sizes else ", answers"
     if not diagnosis.matches:
-        near = diagnosis.nearest
         sentence = "No known fault explains this."
-        if near and near.fit >= 0.005:
+        if near := diagnosis.near:
             sentence += f" The nearest explains {near.fit:.0%} of it. {_fault(near.fault)}"
         return Looks(where, sentence, ", ".join(diagnosis.cells))
     best, *others = diagnosis.matches

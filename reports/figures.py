@@ -302,6 +302,12 @@ def name_ends(
         )
 
 
+def legend_above(figure: Figure, ax: Axes, columns: int) -> None:
+    """What the lines of one panel, which stand for those of all, are called."""
+    handles, names = ax.get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper left", ncols=columns)
+
+
 def marked(ax: Axes, height: float, name: str) -> None:
     """A dashed level with its name just above it."""
     ax.axhline(height, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))

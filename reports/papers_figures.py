@@ -31,6 +31,7 @@ from kvassay.reports.figures import (
     decades,
     drawn,
     intervals,
+    legend_above,
     marked,
     name_ends,
     plain_ticks,
@@ -139,8 +140,7 @@ def marginals(run: PapersRun) -> Drawn | None:
             ax.set_ylim(1e-5, 20)
             plain_ticks(ax.yaxis, decades(1e-5, 20), _power)
             plain_ticks(ax.xaxis, (-4, -2, 0, 2, 4))
-        handles, names = axes[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper left", ncols=3)
+        legend_above(figure, axes[0], columns=3)
         figure.supxlabel("coordinate of a unit vector, times √d", fontsize=9.5)
         figure.supylabel("density", fontsize=9.5)
         return drawn(
@@ -298,8 +298,7 @@ def kl_by_budget(run: PapersRun) -> Drawn | None:
         low, high = axes[0].get_ylim()
         for ax in axes:
             plain_ticks(ax.yaxis, decades(low, high)[:: 1 if high / low < 1e6 else 2], _power)
-        handles, names = axes[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper left", ncols=5)
+        legend_above(figure, axes[0], columns=5)
         figure.supxlabel("bits n of each coordinate of K", fontsize=9.5)
         figure.supylabel("mean KL of a trial, median", fontsize=9.5)
         at = panels.get("isotropic", next(iter(panels.values())))
@@ -455,8 +454,7 @@ def shannon_phi(run: PapersRun) -> Drawn | None:
             plain_ticks(ax.yaxis, decades(low, high, (1, 2, 5) if high / low < 300 else (1, 3)))
             if place % 3 == 0:
                 ax.set_ylabel("φ = angle / π")
-        handles, names = axes[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper left", ncols=3)
+        legend_above(figure, axes[0], columns=3)
         return drawn(
             figure,
             "shannon-phi",
@@ -552,8 +550,7 @@ def pathology(run: PapersRun) -> Drawn | None:
             low, high = ax.get_xlim()
             plain_ticks(ax.xaxis, decades(low, high, (1,) if high / low > 50 else (1, 2, 5)))
         axes[0].set_ylabel("share of the trials below")
-        handles, names = axes[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper left", ncols=3)
+        legend_above(figure, axes[0], columns=3)
         agree = _findings(run, "low-rank-pathology", "marginals agree")
         near = ", ".join(words.number(item.estimate, 2) for item in agree)
         return drawn(

@@ -19,9 +19,11 @@ from typing import Any
 
 from kvassay.conformance.claims import EFFORTS
 from kvassay.conformance.diagnosis import KNOWN, Diagnosis, Match
+from kvassay.conformance.faults import as_it_must
 from kvassay.conformance.papers import PaperClaim
 from kvassay.conformance.record import COUNTED, SCHEMA, Entry, tally
 from kvassay.conformance.reproduce import ALL, Finding, Outcome, codec_outcome, outcome
+from kvassay.conformance.runner import cell_options
 from kvassay.conformance.statistics import Band, Interval, compare
 
 LARGEST_FILE = 256 * 2**20
@@ -339,11 +341,7 @@ class _Reader:
     def _repeatable(self, run: Line, body: "_Body") -> None:
         """Whether the command of each entry repeats that entry, and is one command."""
         for entry in body.entries.values():
-            sketch = f" --sketch {entry.sketch}" if entry.sketch else ""
-            cell = (
-                f" --claim {entry.id} --kind {entry.kind}{sketch} --dim {entry.dim} "
-                f"--bits {entry.bits} --effort {run['effort']} --seed {run['seed']}"
-            )
+            cell = cell_options(entry.id, entry, run["effort"], run["seed"])
             start = entry.reproduce.removesuffix(cell)
             if start + cell != entry.reproduce or not (_one_command(start) and _one_command(cell)):
                 self._objection(
@@ -519,7 +517,7 @@ def _kill(row: Line) -> Kill:
         missed=_texts(row["missed"]),
         ok=_flag(row["ok"]),
     )
-    if kill.ok != (not kill.caught if kill.proof else bool(kill.caught) and not kill.missed):
+    if kill.ok != as_it_must(kill.proof, kill.caught, kill.missed):
         raise _Malformed(f"what it says of {kill.fault} is not what caught and missed it")
     return kill
 
