@@ -16,9 +16,10 @@ import numpy as np
 from scipy.stats import binomtest
 
 from kvassay.conformance import Settings, check
-from kvassay.conformance.diagnosis import diagnose
-from kvassay.conformance.faults import BY_ID, FAULTS, Fault
-from kvassay.conformance.runner import process_pool
+from kvassay.conformance.faults import BY_ID
+from kvassay.conformance.faults.diagnosis import diagnose
+from kvassay.conformance.faults.fault import FAULTS, Fault
+from kvassay.conformance.run.execution import process_pool
 from kvassay.reference import packing
 from kvassay.reference.codecs import Code, Scalar, TurboQuantMSE, TurboQuantProd
 

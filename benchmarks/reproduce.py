@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from kvassay.conformance.reproduce import Settings, reproduce
+from kvassay.conformance.run.reproduce import Settings, reproduce
 
 
 def one_run(claims: str, effort: str, workers: int, path: Path) -> dict[str, float]:

@@ -18,10 +18,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from kvassay.conformance.catalogue import BY_ID, CLAIMS
-from kvassay.conformance.experiments import Cell
+from kvassay.conformance.claims.codec import BY_ID, CLAIMS
+from kvassay.conformance.measure.cell import Cell
 from kvassay.conformance.protocol import Capabilities
-from kvassay.conformance.runner import ALPHA, SPLIT, Settings, check, process_pool
+from kvassay.conformance.run.check import check
+from kvassay.conformance.run.execution import process_pool
+from kvassay.conformance.run.plan import ALPHA, SPLIT, Settings
 from kvassay.reference import sphere, theory
 from kvassay.reference.codecs import codec
 

@@ -3,16 +3,19 @@
 from kvassay.conformance import Settings, check
 report = check("reference", Settings(effort="quick"))
 
-Read in this order: protocol, inputs, experiments, statistics, claims, catalogue, runner; for
-the papers' claims about attention, regimes and SpectralQuant: studies, papers, reproduce.
+The rooms, in the order of the data: `protocol` and `discovery` (a backend), `measure` (what is
+done with it for one seed), `statistics` (what the seeds leave possible), `claims` (what must
+hold), `run` (plan and execution), `evidence` (verdicts, records), `faults` (what a violation
+looks like), `doors` (command line, terminal, pytest).
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kvassay.conformance.evidence.schema import Entry, Report
     from kvassay.conformance.protocol import Backend, Capabilities, Codec
-    from kvassay.conformance.record import Entry
-    from kvassay.conformance.runner import Report, Settings, check
+    from kvassay.conformance.run.check import check
+    from kvassay.conformance.run.plan import Settings
 
 __all__ = ["Backend", "Capabilities", "Codec", "Entry", "Report", "Settings", "check"]
 
@@ -20,10 +23,10 @@ _HOMES = {
     "Backend": "protocol",
     "Capabilities": "protocol",
     "Codec": "protocol",
-    "Entry": "record",
-    "Report": "runner",
-    "Settings": "runner",
-    "check": "runner",
+    "Entry": "evidence.schema",
+    "Report": "evidence.schema",
+    "Settings": "run.plan",
+    "check": "run.check",
 }
 
 

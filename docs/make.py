@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kvassay.conformance.deviations import load
+from kvassay.conformance.evidence.deviations import load
 from kvassay.reports.write import report
 
 ROOT = Path(__file__).parent.parent
@@ -26,7 +26,7 @@ SHOWN = "turboquant-py"  # the package that has a page of its own
 def main() -> int:
     records = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "records").resolve()
     records.mkdir(parents=True, exist_ok=True)
-    cli = [sys.executable, "-m", "kvassay.conformance.cli"]
+    cli = [sys.executable, "-m", "kvassay.conformance.doors.cli"]
     packages = sorted(path.stem for path in (ROOT / "tests" / "packages").glob("*.toml"))
     for name in CONTROLS:
         measured(records / f"{name}.jsonl", [*cli, "check", name, "--record"])

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from numpy.typing import NDArray
 
-from kvassay.conformance import inputs
+from kvassay.conformance.measure import inputs
 from kvassay.conformance.protocol import KINDS, Backend
-from kvassay.conformance.pytest_plugin import property_name
 from kvassay.reference import theory
 
 Array = NDArray[np.float64]
@@ -482,6 +481,11 @@ def _cut_one(pairs: list[tuple[Any, Any]], join: Callable[[Any], Any]) -> Any:
         if (short := _cut(part)) is not None:
             return join([*pairs[:place], (name, short), *pairs[place + 1 :]])
     return None
+
+
+def property_name(function: str) -> str:
+    """What a property is called in a file of deviations: "zero-vectors"."""
+    return function.removeprefix("test_").replace("_", "-")
 
 
 PROPERTIES = {

@@ -5,8 +5,9 @@ from math import inf
 
 from matplotlib.ticker import NullLocator
 
-from kvassay.conformance.record import Entry
-from kvassay.reports import words
+from kvassay.conformance import words
+from kvassay.conformance.evidence.read import CheckRun
+from kvassay.conformance.evidence.schema import Entry
 from kvassay.reports.figures import (
     BAND,
     BLUE,
@@ -22,7 +23,6 @@ from kvassay.reports.figures import (
     small_multiples,
     style,
 )
-from kvassay.reports.read import CheckRun
 
 Panel = tuple[str, dict[str, list[Entry]]]  # a title, and entries by series
 

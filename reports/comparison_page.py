@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kvassay.conformance import catalogue
-from kvassay.conformance.record import Entry
+from kvassay.conformance import words
+from kvassay.conformance.claims import codec
+from kvassay.conformance.evidence.read import CheckRun, KillTable
+from kvassay.conformance.evidence.schema import Entry
 from kvassay.reports import controls as known_controls
-from kvassay.reports import words
 from kvassay.reports.conformance_page import ClaimRow, Looks, looks, rows
 from kvassay.reports.controls import Control, Controls
-from kvassay.reports.read import CheckRun, KillTable
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def comparison_page(
         for place, (run, label) in enumerate(zip(runs, labels, strict=True))
     )
     there = {claim_id for row in backends for claim_id in row.squares}
-    known = [(claim.id, claim.sentence) for claim in catalogue.CLAIMS if claim.id in there]
+    known = [(claim.id, claim.sentence) for claim in codec.CLAIMS if claim.id in there]
     unknown = sorted(there - {claim_id for claim_id, _ in known})
     settings = {row.settings for row in backends}
     control_rows = known_controls.shown(controls, runs)

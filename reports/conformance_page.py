@@ -4,14 +4,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kvassay.conformance import catalogue, deviations, faults, protocol, runner
-from kvassay.conformance.diagnosis import Diagnosis
-from kvassay.conformance.record import COUNTED, Entry
+from kvassay.conformance import protocol, words
+from kvassay.conformance.claims import codec
+from kvassay.conformance.evidence import deviations
+from kvassay.conformance.evidence.read import CheckRun, KillTable, clean
+from kvassay.conformance.evidence.schema import COUNTED, Diagnosis, Entry
+from kvassay.conformance.faults import BY_ID
+from kvassay.conformance.run.plan import BITS, DIMS
 from kvassay.reports import controls as known_controls
-from kvassay.reports import words
 from kvassay.reports.controls import Control, Controls
 from kvassay.reports.figures import deviation
-from kvassay.reports.read import CheckRun, KillTable, clean
 
 MOST_FINDINGS = 60  # entries of one claim that are listed one by one
 MOST_REASONS = 20
@@ -142,7 +144,7 @@ def looks(run: CheckRun) -> tuple[Looks, ...]:
 
 
 def _row(claim_id: str, entries: Sequence[Entry], diagnoses: Sequence[Diagnosis]) -> ClaimRow:
-    claim = catalogue.BY_ID.get(claim_id)
+    claim = codec.BY_ID.get(claim_id)
     verdicts = Counter(entry.verdict for entry in entries)
     deviant = [entry for entry in entries if entry.verdict in deviations.DEVIANT]
     deviant.sort(key=lambda entry: (COUNTED.index(entry.verdict), -deviation(entry)))
@@ -215,7 +217,7 @@ def _share(fit: float) -> str:
 
 
 def _fault(fault_id: str) -> str:
-    there = faults.BY_ID.get(fault_id)
+    there = BY_ID.get(fault_id)
     return f"{fault_id}: {there.text}" if there else f"{fault_id}, a fault not known here."
 
 
@@ -267,7 +269,7 @@ def _expected(known: Sequence[deviations.Deviation], run: CheckRun) -> Expected:
 def _untested(run: CheckRun) -> Iterator[str]:
     """What the run says nothing about."""
     there = {entry.id for entry in run.entries}
-    if missing := [claim.id for claim in catalogue.CLAIMS if claim.id not in there]:
+    if missing := [claim.id for claim in codec.CLAIMS if claim.id not in there]:
         why = "left out, or they say nothing about what this backend offers"
         yield f"Claims, {why}: {', '.join(missing)}."
     sketches = {entry.sketch for entry in run.entries}
@@ -281,8 +283,8 @@ def _untested(run: CheckRun) -> Iterator[str]:
     if studied := [kind for kind in run.kinds if kind in protocol.STUDIED]:
         yield (f"Kinds that only `kvassay reproduce {run.spec}` uses: {', '.join(studied)}.")
     for what, grid, used in (
-        ("Dimensions", runner.DIMS, {entry.dim for entry in run.entries}),
-        ("Widths in bits", runner.BITS, {entry.bits for entry in run.entries}),
+        ("Dimensions", DIMS, {entry.dim for entry in run.entries}),
+        ("Widths in bits", BITS, {entry.bits for entry in run.entries}),
     ):
         if left := [value for value in grid if value not in used]:
             yield f"{what} of the usual grid that were left out: {', '.join(map(str, left))}."

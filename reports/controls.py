@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kvassay.reports import words
-from kvassay.reports.read import CheckRun, KillTable, RecordError, Source, read
+from kvassay.conformance import words
+from kvassay.conformance.evidence.read import CheckRun, KillTable, RecordError, Source, read
 
 WANTED = {
     "reference": "must conform to everything",

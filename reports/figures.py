@@ -22,7 +22,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-from kvassay.reports import words
+from kvassay.conformance import words
 
 # What matplotlib draws, and the variable of style.css that takes its place.
 INK, MUTED, GRID, BAND, PAPER = "#1b1f24", "#57606a", "#d8dee4", "#dfe7ef", "#fefefe"

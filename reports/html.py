@@ -14,12 +14,13 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from kvassay.conformance.record import Entry
-from kvassay.reports import codec_figures, figures, papers_figures, words
+from kvassay.conformance import words
+from kvassay.conformance.evidence.read import Run
+from kvassay.conformance.evidence.schema import Entry
+from kvassay.reports import codec_figures, figures, papers_figures
 from kvassay.reports.comparison_page import ComparisonPage
 from kvassay.reports.conformance_page import MOST_FINDINGS, ConformancePage
 from kvassay.reports.papers_page import STANDINGS, PapersPage, claim_of
-from kvassay.reports.read import Run
 
 Row = tuple[tuple[str, str, int], dict[int, Entry]]
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
-from kvassay.conformance.record import Entry
-from kvassay.reports import words
+from kvassay.conformance import words
+from kvassay.conformance.evidence.read import Run
+from kvassay.conformance.evidence.schema import Entry
 from kvassay.reports.comparison_page import ComparisonPage
 from kvassay.reports.conformance_page import ConformancePage
 from kvassay.reports.papers_page import PaperRow, PapersPage
-from kvassay.reports.read import Run
 
 Names = Sequence[tuple[str, str]]
 

@@ -11,7 +11,8 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from kvassay.reports import html, words
+from kvassay.conformance import words
+from kvassay.reports import html
 from kvassay.reports.comparison_page import ComparisonPage
 from kvassay.reports.conformance_page import ConformancePage
 from kvassay.reports.papers_page import PapersPage

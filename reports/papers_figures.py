@@ -12,11 +12,11 @@ from statistics import fmean, median
 import numpy as np
 from matplotlib.lines import Line2D
 
-from kvassay.conformance.record import Entry
-from kvassay.conformance.reproduce import Finding
-from kvassay.conformance.studies import DENSITY_EDGES
+from kvassay.conformance import words
+from kvassay.conformance.evidence.read import PapersRun
+from kvassay.conformance.evidence.schema import Entry, Finding
+from kvassay.conformance.measure.populations import DENSITY_EDGES
 from kvassay.reference.sphere import cdf, pdf
-from kvassay.reports import words
 from kvassay.reports.figures import (
     BAND,
     BLUE,
@@ -38,7 +38,6 @@ from kvassay.reports.figures import (
     small_multiples,
     style,
 )
-from kvassay.reports.read import PapersRun
 
 POPULATIONS = (
     "isotropic",

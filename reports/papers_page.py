@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kvassay.conformance import catalogue, papers, reproduce, studies
-from kvassay.conformance.record import Entry
-from kvassay.conformance.reproduce import Finding, Outcome
-from kvassay.reports import words
-from kvassay.reports.read import PapersRun
+from kvassay.conformance import words
+from kvassay.conformance.claims import codec
+from kvassay.conformance.claims.catalogue import ALL
+from kvassay.conformance.claims.question import PaperClaim
+from kvassay.conformance.evidence.read import PapersRun
+from kvassay.conformance.evidence.schema import Entry, Finding, Outcome
+from kvassay.conformance.measure.studies import STUDIES
 
 GOOD = ("conforms", "agrees")
 OPEN = ("inconclusive", "undecided")
@@ -115,7 +117,7 @@ def papers_page(run: PapersRun) -> PapersPage:
 
 
 def _row(run: PapersRun, outcome: Outcome) -> PaperRow:
-    claim = reproduce.ALL.get(outcome.id)
+    claim = ALL.get(outcome.id)
     findings = [item for item in run.findings if item.id == outcome.id]
     entries = tuple(item for item in run.entries if item.id == outcome.id)
     texts = dict.fromkeys(item.question for item in findings)
@@ -160,7 +162,7 @@ def _main(questions: Sequence[QuestionRow]) -> QuestionRow | None:
 
 def _question(claim: object, text: str, items: Sequence[Finding]) -> QuestionRow:
     known = None
-    if isinstance(claim, papers.PaperClaim):
+    if isinstance(claim, PaperClaim):
         known = next((q for q in claim.questions if q.text == text), None)
     there = [item for item in items if item.estimate is not None]
     ours, nearest, theory = _figures(there)
@@ -238,7 +240,7 @@ def _conditions(
         yield f"d = {' and '.join(map(str, dims))}; {bits[0]} to {bits[-1]} bits{seeds}", ""
     by_text: dict[str, list[str]] = {}
     for name in dict.fromkeys(item.study for item in findings):
-        study = studies.STUDIES.get(name)
+        study = STUDIES.get(name)
         by_text.setdefault(study.about if study else "", []).append(name)
     for text, names in by_text.items():
         trials = max(item.n for item in findings if item.study in names)
@@ -259,9 +261,9 @@ def _reasons(run: PapersRun) -> Iterator[tuple[str, str, int]]:
 
 def _untested(run: PapersRun) -> Iterator[str]:
     there = {outcome.id for outcome in run.outcomes}
-    if missing := [name for name in reproduce.ALL if name not in there]:
+    if missing := [name for name in ALL if name not in there]:
         yield f"Claims left out of this run: {', '.join(missing)}."
-    interface = [claim.id for claim in catalogue.CLAIMS if claim.source == "interface"]
+    interface = [claim.id for claim in codec.CLAIMS if claim.source == "interface"]
     yield (
         f"Claims about the interface ({', '.join(interface)}), and dimensions and widths beyond "
         f"these: kvassay check {run.spec}."

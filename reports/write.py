@@ -4,15 +4,16 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from kvassay.conformance.deviations import Deviation
-from kvassay.conformance.runner import cores, process_pool
-from kvassay.reports import comparison_page, conformance_page, html, junit, markdown, words
+from kvassay.conformance import words
+from kvassay.conformance.evidence.deviations import Deviation
+from kvassay.conformance.evidence.merge import merge_checks, merge_papers
+from kvassay.conformance.evidence.read import CheckRun, KillTable, PapersRun, RecordError, read
+from kvassay.conformance.run.execution import cores, process_pool
+from kvassay.reports import comparison_page, conformance_page, html, junit, markdown
 from kvassay.reports.comparison_page import ComparisonPage
 from kvassay.reports.conformance_page import ConformancePage
 from kvassay.reports.controls import Controls, read_controls
-from kvassay.reports.merge import merge_checks, merge_papers
 from kvassay.reports.papers_page import PapersPage, papers_page
-from kvassay.reports.read import CheckRun, KillTable, PapersRun, RecordError, read
 
 FORMATS = (".html", ".md", ".xml")
 MANY = 8  # pages that are worth processes of their own

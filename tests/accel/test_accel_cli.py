@@ -5,7 +5,7 @@ import json
 from click.testing import CliRunner
 
 from kvassay.accel import devices
-from kvassay.conformance.cli import main
+from kvassay.conformance.doors.cli import main
 
 
 def run(*arguments):

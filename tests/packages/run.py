@@ -37,7 +37,7 @@ def main() -> int:
             print(f"NOT CHECKED: {package} cannot be installed: {last}")
             return 0
     known = Path(__file__).with_name(f"{name}.toml")
-    check = [sys.executable, "-m", "kvassay.conformance.cli", "check", name]
+    check = [sys.executable, "-m", "kvassay.conformance.doors.cli", "check", name]
     chosen = [*NARROWER.get(name, []), *options]
     return subprocess.run([*check, "--deviations", str(known), *chosen]).returncode
 

@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 from recorded import fault, lines, rewritten
 
-from kvassay.conformance import studies
-from kvassay.conformance.cli import main
-from kvassay.conformance.record import suite
-from kvassay.conformance.reproduce import Settings, reproduce
+from kvassay.conformance.doors.cli import main
+from kvassay.conformance.evidence.write import suite
+from kvassay.conformance.measure.study import TRIALS
+from kvassay.conformance.run.reproduce import Settings, reproduce
 
 GRID = ["--dim", "64", "--bits", "2", "--bits", "3", "--effort", "quick", "--no-diagnosis"]
 DIAGNOSIS = {
@@ -47,7 +47,7 @@ def records(tmp_path_factory) -> Path:
     *entries, footer = lines(folder / "zero.jsonl")
     rewritten(folder / "zero.jsonl", [*entries, DIAGNOSIS, footer])  # measuring one takes long
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(studies.TRIALS, "quick", 2)
+        patch.setitem(TRIALS, "quick", 2)
         settings = Settings(effort="quick", claims=STUDIED)
         cores = len(os.sched_getaffinity(0))
         reproduce("reference", settings, workers=cores, path=folder / "papers.jsonl")

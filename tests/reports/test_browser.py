@@ -6,7 +6,7 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
-from kvassay.conformance.cli import main
+from kvassay.conformance.doors.cli import main
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="`tox -e reports` has playwright")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")

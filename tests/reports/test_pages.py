@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from hypothesis import example, given, strategies
 from recorded import lines, rewritten
 
-from kvassay.conformance.cli import main
-from kvassay.reports.read import clean
+from kvassay.conformance.doors.cli import main
+from kvassay.conformance.evidence.read import clean
 
 NEEDED = "reports need kvassay[reports]: `tox -e reports` has it"
 markdown = pytest.importorskip("kvassay.reports.markdown", reason=NEEDED)
@@ -145,7 +145,7 @@ def test_comparison_has_every_backend_and_claim_and_folder_links_them(tmp_path, 
 
 @pytest.mark.parametrize("kind", ["zero.jsonl", "papers.jsonl"])
 def test_same_records_give_the_same_bytes_in_another_process(tmp_path, records, plain, kind):
-    cli = [sys.executable, "-m", "kvassay.conformance.cli", "report", str(records / kind)]
+    cli = [sys.executable, "-m", "kvassay.conformance.doors.cli", "report", str(records / kind)]
     environment = os.environ | {"PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo"}
     subprocess.run([*cli, "-o", str(tmp_path / "all")], check=True, env=environment)
     for ending in ("html", "md", "xml"):

@@ -1,0 +1,1 @@
+"""What must hold: each claim a record, its predictions from reference/theory.py."""

@@ -1,0 +1,19 @@
+"""All claims, in the order of the papers."""
+
+from kvassay.conformance.claims import attention, codec, populations, schemes, spectral
+from kvassay.conformance.claims.claim import Claim
+from kvassay.conformance.claims.question import PaperClaim
+
+PAPERS: tuple[PaperClaim, ...] = (
+    *attention.CLAIMS,
+    *populations.CLAIMS,
+    *spectral.CLAIMS,
+    *schemes.CLAIMS,
+)
+PAPERS_BY_ID = {claim.id: claim for claim in PAPERS}
+
+CODEC_CLAIMS = tuple(claim for claim in codec.CLAIMS if claim.source != "interface")
+ALL: dict[str, Claim | PaperClaim] = {
+    **{claim.id: claim for claim in CODEC_CLAIMS},
+    **PAPERS_BY_ID,
+}

@@ -1,0 +1,555 @@
+"""All claims, in the order of the papers. Predictions come from reference/theory.py.
+
+Where a delta is wider than sampling alone would need, a comment says what it leaves room
+for: the limits for large d that many implementations use, never what one of them gives.
+"""
+
+from kvassay.conformance.claims.claim import Claim, Part, always, by_effort
+from kvassay.conformance.measure import inputs
+from kvassay.conformance.measure.cell import Cell, Effort, batch
+from kvassay.conformance.protocol import KINDS
+from kvassay.reference import theory
+
+ROTATED = ("turboquant-mse", "turboquant-prod")
+PROD = ("turboquant-prod",)
+
+FLOAT32 = 1e-4  # relative; rounding of a float32 rotation is a hundred times smaller
+SIDE_INFORMATION = 18  # bytes a vector: two float64 scalars and two partly filled bytes
+
+
+def _distortion(cell: Cell, part: str) -> float:
+    if not cell.sketch_decoded:
+        return theory.lloyd_max_distortion(cell.dim, cell.scalar_bits)
+    return _variance(cell, part)
+
+
+def _variance(cell: Cell, part: str) -> float:
+    return theory.product_variance(cell.dim, cell.bits, cell.kind, cell.sketch)
+
+
+def _gaussian_table(cell: Cell) -> float:
+    """What the Gaussian table, the limit for large d that many use, loses at most (b <= 8)."""
+    return 1.3 / cell.dim + 8 / cell.dim**2
+
+
+def _distortion_delta(cell: Cell, part: str, effort: Effort) -> float:
+    if part == "scales":  # a norm that goes wrong at some scale goes wrong by far more
+        return {"quick": 0.2, "standard": 0.05, "thorough": 0.03}[effort]
+    return max({"quick": 0.2, "standard": 0.02, "thorough": 0.015}[effort], _gaussian_table(cell))
+
+
+def _distortion_scatter(cell: Cell, part: str, effort: Effort) -> float:
+    return _scatter_of(cell, batch(cell.dim, effort).vectors)
+
+
+def _scatter_of(cell: Cell, count: int) -> float:
+    if cell.kind == "turboquant-prod":
+        return theory.sketch_scatter(cell.dim, cell.bits, cell.sketch, count)
+    return theory.distortion_scatter(cell.dim, cell.bits, count)
+
+
+def _spread(cell: Cell, part: str) -> float:
+    if part != "one-hot" or not cell.scalar_bits:
+        return 1.0
+    flat = theory.worst_one_hot_distortion(cell.dim, cell.scalar_bits)
+    return max(1.0, flat / theory.lloyd_max_distortion(cell.dim, cell.scalar_bits))
+
+
+def _spread_delta(cell: Cell, part: str, effort: Effort) -> float:
+    # A Hadamard round leaves lattice effects of a few per cent on structured input; an
+    # offset is one direction a seed, so its seeds are dear.
+    if part == "dc":
+        return {"quick": 1.0, "standard": 0.3, "thorough": 0.15}[effort]
+    return {"quick": 0.5, "standard": 0.15, "thorough": 0.1}[effort]
+
+
+def _spread_scatter(cell: Cell, part: str, effort: Effort) -> float:
+    # With k loud coordinates a vector counts as k; an offset is one direction a seed, whose
+    # background makes it count as four.
+    count = batch(cell.dim, effort).structured
+    calm = _scatter_of(cell, count)
+    if part == "dc":
+        return float((_scatter_of(cell, 4) ** 2 + calm**2) ** 0.5)
+    return float((2 * calm**2 + 2 / (cell.dim // 8 * count)) ** 0.5)
+
+
+def _slope(cell: Cell, part: str) -> float:
+    if cell.kind == "turboquant-prod":
+        return theory.prod_slope(cell.dim, cell.bits)
+    return theory.mse_slope(cell.dim, cell.bits)
+
+
+MEAN_SQUARED_COSINE = (0.97**3 - 0.2**3) / (3 * 0.77)
+
+
+def _slope_scatter(cell: Cell, part: str, effort: Effort) -> float:
+    sizes = batch(cell.dim, effort)
+    count, queries = sizes.vectors, sizes.queries
+    if part != "isotropic":
+        count, queries = sizes.structured // 2, 0  # halved: one-hot has up to 2.2x the error
+    scatter = theory.slope_scatter(
+        cell.dim, cell.bits, cell.kind, cell.sketch, count, queries, MEAN_SQUARED_COSINE
+    )
+    return scatter / _slope(cell, part)
+
+
+def _slope_delta(cell: Cell, part: str, effort: Effort) -> float:
+    if part != "isotropic":
+        return {"quick": 0.3, "standard": 0.05, "thorough": 0.03}[effort]
+    delta = {"quick": 0.06, "standard": 0.005, "thorough": 0.004}[effort]
+    if not cell.sketch:  # the Gaussian table's slope is up to 0.2/d off
+        return delta + 0.2 / cell.dim
+    if cell.sketch == "orthogonal":  # the usual scale sqrt(pi/2)/sqrt(d) is 1/(4d) too large
+        delta += theory.lloyd_max_distortion(cell.dim, cell.bits - 1) / (4 * cell.dim)
+    return delta
+
+
+def _variance_delta(cell: Cell, part: str, effort: Effort) -> float:
+    delta = {"quick": 0.25, "standard": 0.02, "thorough": 0.015}[effort]
+    # One Hadamard round, or the usual scale, moves an orthogonal sketch's noise by about 1/d.
+    return max(delta, 1.7 / cell.dim) if cell.sketch == "orthogonal" else delta
+
+
+def _variance_scatter(cell: Cell, part: str, effort: Effort) -> float:
+    sizes = batch(cell.dim, effort)
+    return theory.variance_scatter(cell.dim, cell.sketch, sizes.queries, sizes.vectors)
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        id="coordinate-law",
+        sentence="Coordinates of a rotated isotropic unit vector follow "
+        "Beta((d-1)/2, (d-1)/2) on [-1, 1].",
+        source="paper A, section 1; TurboQuant, lemma 1",
+        standing="theorem",
+        needs=("rotate",),
+        kinds=ROTATED,
+        parts=(Part("isotropic", "coordinates", "histogram"),),
+        method="distance",
+        prediction=lambda cell, part: 0.0,
+        delta=by_effort(0.15, 0.06, 0.02),
+        at_most=True,
+        meaning="The rotation does not keep the law that the codebook is made for: a wrong "
+        "normaliser, a padded or cropped transform, or a map that is not orthogonal.",
+        kills=("B07-no-normaliser",),
+    ),
+    Claim(
+        id="gaussian-limit",
+        sentence="The coordinate law tends to N(0, 1/d), so the codebook's cells hold the "
+        "probabilities of the Gaussian codebook's up to c/d.",
+        source="paper A, section 1",
+        standing="theorem",
+        needs=("codebook",),
+        kinds=KINDS,
+        parts=(Part("table", "table", "gap"),),
+        method="worst",
+        prediction=lambda cell, part: (
+            theory.gaussian_table_gap(cell.dim, cell.scalar_bits) if cell.scalar_bits else 0.0
+        ),
+        # The Gaussian table itself lies up to 0.37/d off; 0.005 is what a scale wrong by 2 %
+        # makes, since x phi(x) is at most 0.242.
+        delta=lambda cell, part, effort: 0.4 / cell.dim + 0.005,
+        at_most=True,
+        meaning="The table belongs to another scale: multiplied by sqrt(d), copied with an "
+        "error, or made for another width.",
+        kills=(
+            "C01",
+            "C02",
+            "C03",
+            "C07",
+            "C-other-dim",
+            "C-early-stop",
+            "C-equal-cells",
+        ),
+    ),
+    Claim(
+        id="codebook-optimal",
+        sentence="The codebook meets both Lloyd-Max conditions for the coordinate law: no "
+        "other table of 2^b levels has a lower distortion.",
+        source="TurboQuant, section 3.1",
+        standing="theorem",
+        needs=("codebook",),
+        kinds=KINDS,
+        parts=(Part("table", "table", "excess"),),
+        method="worst",
+        prediction=lambda cell, part: 0.0,
+        delta=lambda cell, part, effort: max(0.02, _gaussian_table(cell)),
+        at_most=True,
+        meaning="The table loses more than the Gaussian limit would against the optimal one, "
+        "computed exactly under the coordinate law: wrong scale, dead levels, or stopped early.",
+        kills=(
+            "C01",
+            "C02",
+            "C03",
+            "C05",
+            "C07",
+            "C-other-dim",
+            "C-uniform",
+            "C-early-stop",
+            "C-equal-cells",
+        ),
+    ),
+    Claim(
+        id="distortion",
+        sentence="The relative squared error on isotropic vectors of any norm is D_b(d) "
+        "(with a sketch D_{b-1}(d) times the sketch's noise), never below 4^-b.",
+        source="TurboQuant, theorems 1 and 2",
+        standing="theorem",
+        needs=("decode",),
+        kinds=KINDS,
+        parts=(
+            Part("isotropic", "isotropic", "distortion"),
+            Part("scales", "scales", "distortion"),
+        ),
+        method="ratio",
+        prediction=_distortion,
+        delta=_distortion_delta,
+        scatter=_distortion_scatter,
+        meaning="Above: the table, the scale, the norm or the inverse is wrong. Below: more "
+        "is stored than was counted, or nothing is quantized.",
+        kills=(
+            "A-absolute",
+            "A-half-rows",
+            "A-of-vector",
+            "A-sign-order",
+            "A-subtracted",
+            "A02-blown-up",
+            "A04",
+            "A06",
+            "A08",
+            "B-signs-twice",
+            "B04",
+            "B07",
+            "B18",
+            "B20",
+            "B21",
+            "C-early-stop",
+            "C-equal-cells",
+            "C-even-thresholds",
+            "C-floor",
+            "C-other-dim",
+            "C-uniform",
+            "C01",
+            "C02",
+            "C03",
+            "C05",
+            "C07",
+            "C09",
+            "C10",
+            "C14",
+            "D-coarse",
+            "D-global",
+            "D-shared",
+            "D-squared",
+            "D01",
+            "D02",
+            "D06",
+            "E-bit-order",
+            "E-off-by-one",
+            "E02",
+            "E03",
+            "E05",
+            "E09",
+            "F-padded",
+            "F01",
+            "G04",
+            "H04",
+            "K-fewer-bits",
+            "K05",
+            "K10",
+        ),
+    ),
+    Claim(
+        id="rotation-isometry",
+        sentence="The rotation is orthogonal and invertible, and two seeds give two rotations.",
+        source="TurboQuant, section 3.1",
+        standing="theorem",
+        needs=("rotate", "unrotate"),
+        kinds=ROTATED,
+        parts=(
+            Part("inner products", "isometry", "gram"),
+            Part("inverse", "isometry", "inverse"),
+            Part("two seeds", "contract", "seed_unused"),
+        ),
+        method="worst",
+        prediction=lambda cell, part: 0.0,
+        delta=lambda cell, part, effort: 0.0 if part == "two seeds" else FLOAT32,
+        at_most=True,
+        meaning="The map is not orthogonal (a wrong normaliser, coordinates dropped), its "
+        "inverse belongs to another rotation, or the seed has no effect.",
+        kills=(
+            "B02",
+            "B04",
+            "B07",
+            "B07-no-normaliser",
+            "B18",
+            "B20",
+            "B21",
+            "B-seed",
+            "B-signs-twice",
+        ),
+    ),
+    Claim(
+        id="rotation-spreads",
+        sentence="On one-hot, offset, one-loud-channel, loud-tail and one-loud-block inputs "
+        "the distortion is no worse than on isotropic ones (one-hot: than one Hadamard round "
+        "makes it). Judged as the ratio of the geometric means.",
+        source="paper A; TurboQuant, section 3.1",
+        standing="derived",
+        needs=("decode",),
+        kinds=ROTATED,
+        parts=tuple(Part(family, family, "log_excess") for family in inputs.STRUCTURED),
+        method="geometric",
+        prediction=_spread,
+        delta=_spread_delta,
+        scatter=_spread_scatter,
+        at_most=True,
+        meaning="The rotation is missing, leaves part of the vector alone, works in blocks, "
+        "or applies its signs where they have no effect.",
+        kills=(
+            "B01",
+            "B02",
+            "B09",
+            "F02",
+            "B-permutation",
+            "B-short-signs",
+        ),
+    ),
+    Claim(
+        id="rank-kept",
+        sentence="The rotation leaves the singular values of K unchanged: marginals become "
+        "Beta, the joint structure stays.",
+        source="paper A, section 3",
+        standing="theorem",
+        needs=("rotate",),
+        kinds=ROTATED,
+        parts=(Part("low-rank", "isometry", "spectrum"),),
+        method="worst",
+        prediction=lambda cell, part: 0.0,
+        delta=always(FLOAT32),
+        at_most=True,
+        meaning="The map mixes vectors or is not linear: low rank in is not low rank out.",
+        kills=(
+            "B07",
+            "B20",
+        ),
+    ),
+    Claim(
+        id="qjl-unbiased",
+        sentence="The estimate of <q, x> has slope 1 on <q, x> with a sketch; without one the "
+        "slope is 1 - D_b(d).",
+        source="QJL, lemma 3.2; paper A, section 1; TurboQuant, theorem 2",
+        standing="theorem",
+        needs=("inner_products",),
+        kinds=KINDS,
+        parts=(
+            Part("isotropic", "isotropic", "slope"),
+            Part("one-hot", "one-hot", "slope", kinds=PROD),
+            Part("loud-channel", "loud-channel", "slope", kinds=PROD),
+        ),
+        method="ratio",
+        prediction=_slope,
+        delta=_slope_delta,
+        scatter=_slope_scatter,
+        meaning="The scale of the sketch, of the residual or of the norm is wrong, or (one-hot, "
+        "loud-channel) its rows are too regular. Distortion and variance can look better than "
+        "correct while this is off.",
+        kills=(
+            "A-absolute",
+            "A-of-vector",
+            "A-sign-order",
+            "A-subtracted",
+            "A01",
+            "A02",
+            "A02-blown-up",
+            "A02-one-percent",
+            "A04",
+            "A06",
+            "A08",
+            "A11",
+            "A15",
+            "C-equal-cells",
+            "C-other-dim",
+            "C09",
+            "C14",
+            "D-renormalised",
+            "D-squared",
+            "D01",
+            "D02",
+            "D04",
+            "E-bit-order",
+            "E-off-by-one",
+            "E03",
+            "E05",
+            "E09",
+            "F01",
+            "G04",
+            "H04",
+            "K-fewer-bits",
+        ),
+    ),
+    Claim(
+        id="qjl-variance",
+        sentence="Var<q, r_hat> = ((pi/2)|q|^2|r|^2 - <q, r>^2)/m for the gaussian sketch and "
+        "about (pi/2 - 1)|q|^2|r|^2/d for the orthogonal one.",
+        source="QJL, lemma 3.5; paper A, section 1",
+        standing="theorem",
+        needs=("inner_products",),
+        kinds=PROD,
+        parts=(Part("isotropic", "isotropic", "variance"),),
+        method="ratio",
+        prediction=_variance,
+        delta=_variance_delta,
+        scatter=_variance_scatter,
+        meaning="The sketch is not of the family stated, has another number of rows, or its "
+        "noise is not that of one sign a row.",
+        kills=(
+            "A02",
+            "A02-blown-up",
+            "A04",
+            "A06",
+            "A08",
+            "A15",
+            "A18",
+            "A-absolute",
+            "A-half-rows",
+            "A-subtracted",
+        ),
+    ),
+    Claim(
+        id="pi-over-2",
+        sentence="QJL on the (n-1)-bit residual multiplies the inner-product variance by pi/2 "
+        "(gaussian; pi/2 - 1 for an orthogonal sketch).",
+        source="paper A, section 1",
+        standing="derived",
+        needs=("inner_products", "turboquant-mse at that width"),
+        kinds=PROD,
+        parts=(Part("isotropic", "isotropic", "pi_over_2"),),
+        method="ratio",
+        prediction=lambda cell, part: theory.pi_over_2(cell.dim, cell.sketch),
+        delta=_variance_delta,
+        scatter=_variance_scatter,
+        fewest_bits=2,
+        meaning="The sketch adds more or less noise than one sign a row must.",
+        kills=(
+            "A02",
+            "A02-blown-up",
+            "A04",
+            "A06",
+            "A08",
+            "A18",
+            "A-absolute",
+            "A-half-rows",
+            "A-subtracted",
+        ),
+    ),
+    Claim(
+        id="two-pi",
+        sentence="Against n-bit scalar, (n-1)-bit + QJL multiplies the variance by "
+        "(pi/2) D_{n-1}/D_n, tending to 2 pi (orthogonal: to 2.283).",
+        source="paper A, section 1",
+        standing="derived",
+        needs=("inner_products", "turboquant-mse at that width"),
+        kinds=PROD,
+        parts=(Part("isotropic", "isotropic", "two_pi"),),
+        method="ratio",
+        prediction=lambda cell, part: theory.two_pi(cell.dim, cell.bits, cell.sketch),
+        delta=_variance_delta,
+        scatter=_variance_scatter,
+        fewest_bits=2,
+        meaning="Sketch and scalar part do not share the bits as the kind says.",
+        kills=(
+            "A02",
+            "A02-blown-up",
+            "A04",
+            "A06",
+            "A08",
+            "A18",
+            "A-absolute",
+            "A-half-rows",
+            "A-subtracted",
+        ),
+    ),
+    Claim(
+        id="size-accounting",
+        sentence="A further vector takes no more than d b / 8 bytes and its side information, "
+        "and no more than the backend declares.",
+        source="interface",
+        standing="theorem",
+        needs=("nbytes",),
+        kinds=KINDS,
+        parts=(
+            Part("taken", "sizes", "taken"),
+            Part("declared", "sizes", "undeclared"),
+        ),
+        method="worst",
+        prediction=lambda cell, part: cell.dim * cell.bits / 8 if part == "taken" else 0.0,
+        delta=lambda cell, part, effort: SIDE_INFORMATION if part == "taken" else 0.0,
+        at_most=True,
+        meaning="Taken: codes are stored unpacked, or a copy of the vectors is kept. Declared: "
+        "bytes are held that the backend does not count.",
+        kills=(
+            "E10",
+            "E10-odd-widths",
+            "E10-undeclared",
+            "K01",
+            "K03",
+            "K05",
+            "K10",
+        ),
+    ),
+    Claim(
+        id="batch-invariance",
+        sentence="A vector's reconstruction is the same encoded alone, in a batch, and beside "
+        "a loud neighbour.",
+        source="interface",
+        standing="theorem",
+        needs=("decode",),
+        kinds=KINDS,
+        parts=(
+            Part("alone", "contract", "singles"),
+            Part("loud neighbour", "contract", "neighbours"),
+        ),
+        method="worst",
+        prediction=lambda cell, part: 0.0,
+        # A coordinate within rounding of a threshold may fall on either side of it.
+        delta=always(0.05),
+        at_most=True,
+        meaning="One token and many tokens take two paths that disagree, or a scale or a "
+        "buffer is shared across the batch.",
+        kills=(
+            "B05",
+            "D-global",
+            "D-shared",
+            "E02",
+            "E06",
+            "G04",
+            "H04",
+            "H06",
+        ),
+    ),
+    Claim(
+        id="determinism",
+        sentence="The same seed and input give the same reconstruction, from any instance and "
+        "whatever is encoded in between.",
+        source="interface",
+        standing="theorem",
+        needs=("decode",),
+        kinds=KINDS,
+        parts=(Part("repeats", "contract", "repeats"),),
+        method="worst",
+        prediction=lambda cell, part: 0.0,
+        delta=always(0.0),
+        at_most=True,
+        meaning="Randomness comes from elsewhere than the seed, or memory is read before "
+        "it is written.",
+        kills=(
+            "A06",
+            "B12",
+            "H13",
+            "H01",
+        ),
+    ),
+)
+
+BY_ID = {claim.id: claim for claim in CLAIMS}

@@ -1,0 +1,1 @@
+"""What the command line shows, with rich. No decisions are made here."""

@@ -1,0 +1,163 @@
+"""Faults that real implementations had, each as a mutation of the reference.
+
+A fault is a codec with one thing wrong, in a few lines: its docstring says what is wrong
+and what that costs, the decorator where it was seen and the cell in which it shows. Written
+on `Scalar`, it can be put into a codec of any kind; on `TurboQuantMSE`, into both that
+rotate. Which claims must catch it stands in the claims (`kills`), which properties in
+those; `kvassay faults` holds them to it. At the end stand changes that are none: codecs
+that look otherwise and follow the same law, which nothing may catch.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kvassay.conformance.adapters import reference
+from kvassay.conformance.claims.catalogue import PAPERS
+from kvassay.conformance.claims.claim import Claim
+from kvassay.conformance.claims.codec import CLAIMS
+from kvassay.conformance.claims.question import PaperClaim
+from kvassay.conformance.protocol import Capabilities
+from kvassay.reference.codecs import Code, Scalar, TurboQuantMSE, TurboQuantProd
+from kvassay.reference.sphere import Array
+
+SCALAR, MSE, PROD, SPECTRAL = "scalar", "turboquant-mse", "turboquant-prod", "spectral"
+
+
+BASES: dict[str, type] = {SCALAR: Scalar, MSE: TurboQuantMSE, PROD: TurboQuantProd}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault, and a backend that has it. `source` names the tracker it was seen in;
+    `proof` says why it is none, where the law of the codec stays the same."""
+
+    id: str
+    text: str
+    source: str
+    kind: str
+    sketch: str
+    dim: int
+    bits: int
+    codec_class: type
+    proof: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"fault {self.id}"
+
+    @property
+    def version(self) -> str:
+        return "1"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        kinds = (self.kind, MSE) if self.kind == PROD else (self.kind,)
+        return Capabilities(kinds, (self.sketch,) if self.sketch else ())
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of codec that can have it."""
+        if self.kind == SPECTRAL or getattr(self.codec_class, "alone", False):
+            return (self.kind,)
+        nearest = next(k for k in (PROD, MSE, SCALAR) if issubclass(self.codec_class, BASES[k]))
+        return tuple(BASES)[tuple(BASES).index(nearest) :]
+
+    @property
+    def hunters(self) -> tuple[str, ...]:
+        """The claims that must catch it."""
+        claims: Sequence[Claim | PaperClaim] = (*CLAIMS, *PAPERS)
+        return tuple(claim.id for claim in claims if self.id in claim.kills)
+
+    def put_into(self, kind: str, sketch: str) -> "Fault":
+        """The same fault in a codec of another kind."""
+        return replace(self, kind=kind, sketch=sketch)
+
+    def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Any:
+        """The faulty codec for its kind; the correct one beside it for the others."""
+        if kind != self.kind and kind not in BASES:
+            return reference.backend().codec(kind, dim, bits, seed, **options)
+        if kind == SPECTRAL:
+            return self.codec_class(options.pop("calibration"), bits, seed=seed, **options)
+        base, made = BASES[kind], self.codec_class
+        if kind != self.kind:
+            made = base
+        elif not issubclass(made, base):
+            made = type(made.__name__, (made, base), {})
+        return made(dim, bits) if kind == SCALAR else made(dim, bits, seed, **options)
+
+
+@dataclass(frozen=True)
+class Throughout:
+    """The reference with a fault in one of its kinds, for claims that need several."""
+
+    fault: Fault
+    name: str = "reference with a fault"
+    version: str = "1"
+    capabilities: Capabilities = reference.Reference.capabilities
+
+    def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Any:
+        """The faulty codec for the fault's kind, the reference's for the others."""
+        sketch = options.get("sketch", "")
+        if kind == PROD and sketch != self.fault.sketch:
+            return reference.backend().codec(kind, dim, bits, seed, **options)
+        return self.fault.codec(kind, dim, bits, seed, **options)
+
+
+FAULTS: list[Fault] = []
+
+
+def fault(
+    id: str,
+    source: str,
+    kind: str = MSE,
+    *,
+    sketch: str = "",
+    dim: int = 128,
+    bits: int = 4,
+    proof: str = "",
+) -> Callable[[type], type]:
+    """Registers the class below as the fault `id`, to be looked for in one cell."""
+
+    def register(codec_class: type) -> type:
+        text = " ".join((codec_class.__doc__ or "").split())
+        FAULTS.append(Fault(id, text, source, kind, sketch, dim, bits, codec_class, proof))
+        return codec_class
+
+    return register
+
+
+class WithExtra(Scalar):
+    """A code that holds something beside what is declared."""
+
+    alone = True
+
+    def extra(self, x: Array, code: Code) -> Any:
+        raise NotImplementedError
+
+    def encode(self, x: Array) -> Any:
+        code = super().encode(x)
+        return code, self.extra(np.asarray(x), code)
+
+    def decode(self, code: Any) -> Array:
+        return super().decode(code[0])
+
+    def nbytes(self, code: Any) -> int:
+        return int(code[0].nbytes)
+
+    inner_products = property()
+
+
+def signs_of(codec: TurboQuantMSE) -> Array:
+    return np.asarray(codec.rotation.signs)  # type: ignore[union-attr]
+
+
+def present(part: Any) -> Any:
+    if part is None:
+        raise ValueError("code must hold a sketch, got one without signs")
+    return part
+
+
+Property = Callable[[Any], None]

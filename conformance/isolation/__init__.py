@@ -1,0 +1,1 @@
+"""Backends in processes of their own, in any language."""

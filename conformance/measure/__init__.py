@@ -1,0 +1,1 @@
+"""What is done with a backend for one seed, and the numbers that come out."""

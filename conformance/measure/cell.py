@@ -1,0 +1,65 @@
+"""A cell: one configuration of a backend, and how much a seed of it measures."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+Effort = Literal["quick", "standard", "thorough"]
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One configuration of a backend. `sketch` is "" for kinds without one; where
+    `sketch_decoded` is False, decode leaves the sketch out."""
+
+    kind: str
+    sketch: str
+    dim: int
+    bits: int
+    sketch_decoded: bool = True
+
+    @property
+    def scalar_bits(self) -> int:
+        """Bits a coordinate of the codebook: one less where there is a sketch."""
+        return self.bits - bool(self.sketch)
+
+    def __str__(self) -> str:
+        sketch = f"/{self.sketch}" if self.sketch else ""
+        return f"{self.kind}{sketch} d={self.dim} b={self.bits}"
+
+
+class BackendFault(Exception):
+    """The backend answered with something that no claim can be judged on."""
+
+
+class BackendHung(BackendFault):
+    """The backend did not answer in time, and would most likely not do so again."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """How many of each a seed uses: isotropic vectors, queries, structured vectors, and
+    vectors that are only rotated."""
+
+    vectors: int
+    queries: int
+    structured: int
+    rotated: int
+
+
+def batch(dim: int, effort: Effort) -> Batch:
+    """Fewer vectors at higher dimensions, where each says more; small ones if quick."""
+    if effort == "quick":
+        few = int(np.clip(2**12 // dim, 16, 32))
+        return Batch(int(np.clip(2**13 // dim, 32, 128)), 32, few, 512)
+    return Batch(int(np.clip(2**15 // dim, 64, 256)), 128, 64, 1024)
+
+
+def cell_options(claim: str, cell: Any, effort: str, seed: int) -> str:
+    """The options of `kvassay check` that run one claim in one cell."""
+    sketch = f" --sketch {cell.sketch}" if cell.sketch else ""
+    return (
+        f" --claim {claim} --kind {cell.kind}{sketch} --dim {cell.dim} --bits {cell.bits} "
+        f"--effort {effort} --seed {seed}"
+    )

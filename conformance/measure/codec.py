@@ -1,0 +1,239 @@
+"""Experiments: what is done with a codec for one seed, and the numbers that come out.
+
+An experiment gets a `Trial` and returns named statistics. A statistic is a pair (numerator,
+denominator), whose sums over the seeds make a ratio; or a single value that must hold every
+time; or a histogram. Claims name the statistic they judge.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kvassay.conformance.measure import inputs
+from kvassay.conformance.measure.cell import BackendFault
+from kvassay.conformance.measure.memory import held_bytes
+from kvassay.conformance.measure.trial import Array, Judged, Statistics, Trial, relative_error
+from kvassay.reference import sphere, theory
+
+BINS = 1024
+
+
+def isotropic(trial: Trial) -> Statistics:
+    """Isotropic vectors, each correlated with one of the queries, and all products with all
+    queries. All pairs count for the slope; only independent ones for the variance, since the
+    error of a correlated pair depends on its angle.
+
+    Products are divided by |x|, so that loud vectors weigh no more than others.
+    """
+    rng = trial.rng("isotropic")
+    count, queries = trial.batch.vectors, trial.batch.queries
+    q = inputs.unit_queries(rng, queries, trial.cell.dim)
+    x = inputs.correlated(rng, q, count)
+    norms = np.linalg.norm(x.astype(np.float64), axis=1)
+    truth = q @ x.astype(np.float64).T / norms
+    independent = np.ones(truth.shape, dtype=bool)
+    independent[np.arange(count) % queries, np.arange(count)] = False
+
+    def estimates(codec: Judged, code: Any) -> Array:
+        return np.asarray(codec.inner_products(q, code, count) / norms)
+
+    def squared_error(estimate: Array) -> float:
+        return float(np.sum(((estimate - truth) ** 2)[independent]))
+
+    codec, cell = trial.codec, trial.cell
+    code = codec.encode(x)
+    statistics: dict[str, Any] = {}
+    if trial.wants("distortion"):
+        error = relative_error(x, codec.decode(code, count))
+        statistics["distortion"] = (float(np.sum(error)), float(count))
+    if not _estimates(trial) or not trial.wants("slope", "variance", "pi_over_2", "two_pi"):
+        return statistics
+    estimate = estimates(codec, code)
+    variance = squared_error(estimate)
+    pairs = float(np.sum(independent)) / cell.dim
+    statistics["slope"] = (float(np.sum(estimate * truth)), float(np.sum(truth**2)))
+    statistics["variance"] = (variance, pairs)
+    if cell.kind == "turboquant-prod" and "turboquant-mse" in trial.backend.capabilities.kinds:
+        for name, bits in (("pi_over_2", cell.bits - 1), ("two_pi", cell.bits)):
+            if bits and trial.wants(name):
+                try:
+                    peer = trial.other("turboquant-mse", bits)
+                except NotImplementedError:
+                    continue
+                peer_variance = squared_error(estimates(peer, peer.encode(x)))
+                if peer_variance:  # else there is no ratio
+                    statistics[name] = (variance, peer_variance)
+    return statistics
+
+
+def _estimates(trial: Trial) -> bool:
+    """Whether there is an estimate of <q, x> that has all that the code holds."""
+    return trial.cell.sketch_decoded or hasattr(trial.codec.codec, "inner_products")
+
+
+def structured(family: str) -> Callable[[Trial], Statistics]:
+    """How much larger the distortion is on one of the structured families than on isotropic
+    vectors, as a logarithm, and the slope."""
+
+    def experiment(trial: Trial) -> Statistics:
+        rng = trial.rng(family)
+        count, dim = trial.batch.structured, trial.cell.dim
+        x = inputs.STRUCTURED[family](rng, count, dim)
+        codec = trial.codec
+        code = codec.encode(x)
+        statistics: dict[str, Any] = {}
+        if trial.wants("log_excess"):
+            error = np.log(relative_error(x, codec.decode(code, count)) + 1e-12)
+            statistics["log_excess"] = (float(np.sum(error - trial.calm)), float(count))
+        if trial.cell.sketch and trial.wants("slope") and _estimates(trial):
+            q = inputs.queries_near(rng, x)
+            norms = np.linalg.norm(x.astype(np.float64), axis=1)
+            estimate = np.diag(codec.inner_products(q, code, len(x))) / norms
+            truth = np.sum(q * x.astype(np.float64), axis=1) / norms
+            statistics["slope"] = (float(estimate @ truth), float(truth @ truth))
+        return statistics
+
+    experiment.__doc__ = inputs.STRUCTURED[family].__doc__
+    return experiment
+
+
+def scales(trial: Trial) -> Statistics:
+    """Distortion of vectors whose norms span six orders of magnitude."""
+    x = inputs.scales(trial.rng("scales"), trial.batch.vectors, trial.cell.dim)
+    return {"distortion": (float(np.sum(relative_error(x, trial.codec.roundtrip(x)))), len(x))}
+
+
+def coordinates(trial: Trial) -> Statistics:
+    """Histogram of F(coordinate), one coordinate of each of many rotated isotropic vectors:
+    a fresh vector for each, so that they are independent given the rotation."""
+    count = trial.batch.rotated
+    x = inputs.isotropic(trial.rng("coordinates"), count, trial.cell.dim)
+    rotated = trial.codec.rotate(x)
+    norms = np.linalg.norm(x.astype(np.float64), axis=1)
+    rows = np.arange(len(x))
+    picked = rotated[rows, (rows + trial.index * count) % rotated.shape[1]] / norms
+    uniform = sphere.cdf(picked, rotated.shape[1])
+    counts = np.bincount(np.minimum((uniform * BINS).astype(int), BINS - 1), minlength=BINS)
+    return {"histogram": counts}
+
+
+def isometry(trial: Trial) -> Statistics:
+    """Norms, inner products, singular values and the inverse of the rotation, each as the
+    largest relative error over a batch with structure."""
+    rng = trial.rng("isometry")
+    dim = trial.cell.dim
+    low_rank = rng.standard_normal((24, 4)) @ rng.standard_normal((4, dim))
+    x = np.vstack(
+        [
+            inputs.isotropic(rng, 24, dim),
+            inputs.dc(rng, 8, dim),
+            inputs.one_hot(rng, 8, dim),
+            low_rank.astype(np.float32),
+        ]
+    )
+    rotated = trial.codec.rotate(x)
+    exact = x.astype(np.float64)
+    norms = np.linalg.norm(exact, axis=1)
+    gram = (rotated @ rotated.T - exact @ exact.T) / np.outer(norms, norms)
+    before = np.linalg.svd(exact[-24:], compute_uv=False)
+    after = np.linalg.svd(rotated[-24:], compute_uv=False)
+    size = min(len(before), len(after))
+    spectrum = np.max(np.abs(after[:size] - before[:size])) / before[0]
+    statistics = {"gram": float(np.max(np.abs(gram))), "spectrum": float(spectrum)}
+    try:
+        back = trial.codec.unrotate(rotated) - exact
+    except NotImplementedError:
+        return statistics
+    return {**statistics, "inverse": float(np.max(np.linalg.norm(back, axis=1) / norms))}
+
+
+def table(trial: Trial) -> Statistics:
+    """The codebook under the exact law: its distortion over the least possible, less 1, and
+    its distance from the Gaussian table in probability."""
+    cell = trial.cell
+    bits = cell.scalar_bits
+    if bits == 0:
+        raise NotImplementedError("at 1 bit the sketch stands alone, without a codebook")
+    levels = trial.codec.codebook()
+    try:  # a codec that pads has the law, and the table, of the padded dimension
+        dim = trial.codec.rotate(np.ones((1, cell.dim), dtype=np.float32)).shape[1]
+    except NotImplementedError:
+        dim = cell.dim
+    if len(levels) != 2**bits:
+        raise BackendFault(f"codebook returned {len(levels)} levels, should be {2**bits}")
+    return {
+        "excess": theory.table_distortion(levels, dim) / theory.lloyd_max_distortion(dim, bits) - 1,
+        "gap": theory.table_gap(levels, dim, bits),
+    }
+
+
+def contract(trial: Trial) -> Statistics:
+    """Batch invariance, determinism and use of the seed, on a small batch with structure."""
+    cell = trial.cell
+    rng = trial.rng("contract")
+    x = np.vstack(
+        [
+            inputs.isotropic(rng, 6, cell.dim),
+            inputs.dc(rng, 1, cell.dim),
+            inputs.one_hot(rng, 1, cell.dim),
+        ]
+    )
+    codec = trial.codec
+    decoded = codec.roundtrip(x)
+    energy = np.sum(x.astype(np.float64) ** 2, axis=1)
+
+    def deviation(other: Array) -> Array:
+        """Squared difference of each vector's reconstruction, over the squared error that
+        the bits allow."""
+        difference = np.sum((other - decoded) ** 2, axis=1) / energy
+        return np.asarray(difference / theory.lloyd_max_distortion(cell.dim, cell.bits))
+
+    singles = np.vstack([codec.roundtrip(x[row : row + 1]) for row in range(len(x))])
+    loud = len(x) // 2
+    disturbed = x.copy()
+    disturbed[loud] *= np.float32(1000)
+    # A one-hot vector lies on the lattice: its projections may be 0, and rounding decides.
+    free = slice(len(x) - 1)
+    neighbours = np.delete(deviation(codec.roundtrip(disturbed))[free], loud)
+
+    twin = trial.other(cell.kind, cell.bits, twin=1)
+    crossed = twin.decode(codec.encode(x), len(x))
+    first = codec.encode(x)
+    codec.encode(x[::-1])  # must leave the first code alone
+    again = [codec.decode(first, len(x)), codec.roundtrip(x), twin.roundtrip(x), crossed]
+    unequal = max(float(np.mean(np.any(other != decoded, axis=1))) for other in again)
+
+    statistics = {
+        "singles": float(np.mean(deviation(singles)[free])),
+        "neighbours": float(np.mean(neighbours)),
+        "repeats": unequal,
+    }
+    if cell.kind != "scalar":
+        stranger = trial.other(cell.kind, cell.bits, twin=2).roundtrip(x)
+        # Isotropic rows only: a one-hot vector may well decode alike under two rotations.
+        statistics["seed_unused"] = float(np.mean(np.all(stranger == decoded, axis=1)[:6]))
+    return statistics
+
+
+def sizes(trial: Trial) -> Statistics:
+    """Bytes a further vector takes: as declared, and as found in the code object."""
+    few, many = 16, 48
+    codec = trial.codec
+    x = inputs.isotropic(trial.rng("sizes"), many, trial.cell.dim)
+    codes = [codec.encode(x[:few]), codec.encode(x)]
+    declared = (codec.nbytes(codes[1]) - codec.nbytes(codes[0])) / (many - few)
+    held = (held_bytes(codes[1]) - held_bytes(codes[0])) / (many - few)
+    return {"taken": max(held, declared), "undeclared": held - declared}
+
+
+EXPERIMENTS: dict[str, Callable[[Trial], Statistics]] = {
+    "isotropic": isotropic,
+    "scales": scales,
+    "coordinates": coordinates,
+    "isometry": isometry,
+    "table": table,
+    "contract": contract,
+    "sizes": sizes,
+    **{name: structured(name) for name in inputs.STRUCTURED},
+}

@@ -1,0 +1,213 @@
+"""A trial: one seed, with its codecs, made when asked for, and its randomness."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvassay.conformance.measure import inputs, tensors
+from kvassay.conformance.measure.cell import BackendFault, Batch, Cell, Effort, batch
+from kvassay.conformance.protocol import Backend, Codec
+from kvassay.reference.regimes import Regime, Sample
+from kvassay.reference.schemes import Half
+
+Array = NDArray[np.float64]
+
+
+Statistics = Mapping[str, Any]
+
+
+def checked(what: str, answer: Any, shape: tuple[int, ...]) -> Array:
+    if answer is None:
+        raise BackendFault(f"{what} returned None, should be an array of shape {shape}")
+    array = np.asarray(answer)
+    if array.shape != shape:
+        raise BackendFault(f"{what} returned shape {array.shape}, should be {shape}")
+    if array.dtype.kind not in "fiu":
+        raise BackendFault(f"{what} returned dtype {array.dtype}, should be floating point")
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        bad = int(np.sum(~np.isfinite(array)))
+        raise BackendFault(f"{what} returned NaN or infinity in {bad} of {array.size} values")
+    return array
+
+
+def relative_error(x: inputs.Vectors, decoded: Array) -> Array:
+    """|x_hat - x|^2 / |x|^2 of each vector."""
+    exact = x.astype(np.float64)
+    return np.asarray(np.sum((decoded - exact) ** 2, axis=1) / np.sum(exact**2, axis=1))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A codec whose answers are checked for shape and finiteness, in float64."""
+
+    codec: Codec
+    dim: int
+    decode_complete: bool = True
+
+    def encode(self, x: inputs.Vectors) -> Any:
+        return self.codec.encode(x.copy())
+
+    def decode(self, code: Any, count: int) -> Array:
+        return checked("decode", self.codec.decode(code), (count, self.dim))
+
+    def roundtrip(self, x: inputs.Vectors) -> Array:
+        return self.decode(self.encode(x), len(x))
+
+    def inner_products(self, q: Array, code: Any, count: int) -> Array:
+        """The backend's own estimates, or those that its reconstruction gives."""
+        own = getattr(self.codec, "inner_products", None)
+        try:
+            if own is not None:
+                answer = own(q.astype(np.float32), code)
+                return checked("inner_products", answer, (len(q), count))
+        except NotImplementedError:
+            if not self.decode_complete:
+                raise
+        return q @ self.decode(code, count).T
+
+    def rotate(self, x: inputs.Vectors) -> Array:
+        rotated = np.asarray(self._method("rotate")(x.copy()))
+        if rotated.ndim != 2:
+            raise BackendFault(f"rotate returned shape {rotated.shape}, should be (N, d)")
+        return checked("rotate", rotated, (len(x), rotated.shape[1]))
+
+    def unrotate(self, y: Array) -> Array:
+        return checked("unrotate", self._method("unrotate")(y), (len(y), self.dim))
+
+    def codebook(self) -> Array:
+        levels = np.asarray(self._method("codebook")())
+        return checked("codebook", np.sort(levels.ravel()), (levels.size,))
+
+    def nbytes(self, code: Any) -> int:
+        size = self.codec.nbytes(code)
+        if not isinstance(size, (int, np.integer)) or size < 0:
+            raise BackendFault(f"nbytes returned {size!r}, should be a whole number of bytes")
+        return int(size)
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        method: Callable[..., Any] | None = getattr(self.codec, name, None)
+        if method is None:
+            raise NotImplementedError(f"the codec offers no {name}")
+        return method
+
+
+@dataclass
+class Trial:
+    """One seed of one cell: its codecs, made when asked for, and its randomness.
+
+    Everything follows from (seed, cell, index): the data also of the experiment's name, so
+    that no experiment depends on which others run. Of the experiment's statistics only the
+    `wanted` ones need be computed; if none are named, all.
+    """
+
+    backend: Backend
+    cell: Cell
+    seed: int
+    index: int
+    effort: Effort
+    wanted: frozenset[str] = frozenset()
+    _codecs: dict[tuple[str, int, int], "Judged"] = field(default_factory=dict)
+
+    @property
+    def batch(self) -> Batch:
+        """The sizes of this trial's inputs."""
+        return batch(self.cell.dim, self.effort)
+
+    @cached_property
+    def calm(self) -> float:
+        """Mean logarithm of the distortion on isotropic vectors, which structured ones are
+        held against."""
+        x = inputs.isotropic(self.rng("calm"), self.batch.structured, self.cell.dim)
+        return float(np.mean(np.log(relative_error(x, self.codec.roundtrip(x)) + 1e-12)))
+
+    @cached_property
+    def codec(self) -> "Judged":
+        """The codec under test."""
+        return self.other(self.cell.kind, self.cell.bits)
+
+    def other(self, kind: str, bits: int, twin: int = 0) -> "Judged":
+        """The same seed's codec of another kind or width; `twin` 1 is a second instance,
+        2 an instance with another seed."""
+        key = (kind, bits, twin)
+        if key not in self._codecs:
+            options = {"sketch": self.cell.sketch} if kind == "turboquant-prod" else {}
+            seed = int(self._sequence("codec").generate_state(2)[twin // 2] >> 1)
+            codec = self.backend.codec(kind, self.cell.dim, bits, seed, **options)
+            for method in ("encode", "decode", "nbytes"):
+                if not callable(getattr(codec, method, None)):
+                    raise BackendFault(f"the codec ({type(codec).__name__}) has no {method}")
+            complete = self.cell.sketch_decoded or kind != self.cell.kind
+            self._codecs[key] = Judged(codec, self.cell.dim, complete)
+        return self._codecs[key]
+
+    def wants(self, *statistics: str) -> bool:
+        """Whether any of these statistics is still needed."""
+        return not self.wanted or bool(self.wanted & set(statistics))
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """This trial's generator for the experiment called `purpose`."""
+        return np.random.Generator(np.random.PCG64(self._sequence(purpose)))
+
+    def _sequence(self, purpose: str) -> np.random.SeedSequence:
+        key = (crc32(str(self.cell).encode()), self.index, crc32(purpose.encode()))
+        return np.random.SeedSequence(self.seed, spawn_key=key)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One trial of a study: the backend and the randomness, which follows from (seed, study,
+    index) alone. `data` holds the real tensors, where a study uses them."""
+
+    backend: Backend
+    study: str
+    seed: int
+    index: int
+    data: tensors.Tensors | None = None
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """The generator for `purpose`; the same name gives the same numbers."""
+        return np.random.Generator(np.random.PCG64(self._sequence(purpose)))
+
+    def draw(self, regime: Regime, purpose: str = "data") -> Sample:
+        """A sample of the regime, rounded to the float32 that codecs are given."""
+        return rounded(regime.draw(self.rng(purpose)))
+
+    def codec(self, half: Half, dim: int, bits: int, tensor: str, **options: Any) -> Judged | None:
+        """The backend's codec for one tensor ("k" or "v"), or None where it offers none."""
+        offered = self.backend.capabilities
+        if half.kind not in offered.kinds or half.sketch not in ("", *offered.sketches):
+            return None
+        if half.sketch or half.kind == "spectral":
+            options["sketch"] = half.sketch
+        if half.kind == "spectral":
+            options["allocation"] = half.allocation
+        try:
+            made = self.backend.codec(half.kind, dim, bits, self._codec_seed(tensor), **options)
+        except NotImplementedError:
+            return None
+        whole = not half.sketch or offered.decode_includes_sketch
+        if tensor.startswith("k") and not whole and not hasattr(made, "inner_products"):
+            return None  # the sketch would not count
+        return Judged(made, dim, whole)
+
+    def _codec_seed(self, tensor: str) -> int:
+        return int(self._sequence(f"codec {tensor}").generate_state(1)[0] >> 1)
+
+    def _sequence(self, purpose: str) -> np.random.SeedSequence:
+        key = (crc32(self.study.encode()), self.index, crc32(purpose.encode()))
+        return np.random.SeedSequence(self.seed, spawn_key=key)
+
+
+def rounded(sample: Sample) -> Sample:
+    """The sample with every vector rounded to float32, as float64."""
+    names = ("q", "k", "v", "calibration_k", "calibration_v")
+    return replace(
+        sample,
+        **{name: getattr(sample, name).astype(np.float32).astype(np.float64) for name in names},
+    )

@@ -1,0 +1,1 @@
+"""What is planned, where it runs, and when a claim is decided."""

@@ -1,0 +1,164 @@
+"""One cell: draws seeds until every planned entry has a verdict."""
+
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from kvassay.conformance import discovery
+from kvassay.conformance.claims.claim import Claim, Part
+from kvassay.conformance.claims.codec import BY_ID
+from kvassay.conformance.evidence.schema import Entry
+from kvassay.conformance.measure.cell import BackendFault, BackendHung, cell_options
+from kvassay.conformance.measure.codec import EXPERIMENTS
+from kvassay.conformance.measure.trial import Trial
+from kvassay.conformance.protocol import Backend
+from kvassay.conformance.run.plan import Task
+from kvassay.conformance.statistics.intervals import ends
+
+
+@dataclass
+class _Open:
+    """An entry in the making."""
+
+    claim: Claim
+    part: Part
+    looks: list[int]
+    alpha: float
+    entry: Entry
+
+    def settle(self, verdict: str, reason: str = "") -> None:
+        self.entry = replace(self.entry, verdict=verdict, reason=reason)
+
+    @property
+    def undecided(self) -> bool:
+        return not self.entry.verdict
+
+
+def run_cell(task: Task) -> list[Entry]:
+    """Draws seeds for one cell until every planned entry has a verdict.
+
+    One BLAS thread: small products are faster so, and round the same everywhere. What a
+    backend prints goes to stderr.
+    """
+    quiet = np.errstate(all="ignore")  # what is not finite is judged, not printed
+    with threadpool_limits(limits=1), redirect_stdout(sys.stderr), quiet:
+        try:
+            backend = discovery.load(task.spec) if isinstance(task.spec, str) else task.spec
+        except ValueError as problem:
+            return failed(task, str(problem))
+        return _run(task, backend)
+
+
+def failed(task: Task, reason: str) -> list[Entry]:
+    """The entries of a cell that could not run at all."""
+    opened = _open(task)
+    for item in opened:
+        item.settle("error", reason)
+    return [item.entry for item in opened]
+
+
+def _run(task: Task, backend: Backend) -> list[Entry]:
+    opened = _open(task)
+    values: dict[tuple[str, str], list[Any]] = {}
+    done = 0
+    while pending := [item for item in opened if item.undecided]:
+        target = min(next(look for look in item.looks if look > done) for item in pending)
+        for index in range(done, target):
+            trial = Trial(backend, task.cell, task.seed, index, task.effort)
+            wanted: dict[str, set[str]] = {}
+            for item in pending:
+                if item.undecided:
+                    wanted.setdefault(item.part.experiment, set()).add(item.part.statistic)
+            for name in sorted(wanted):
+                trial.wanted = frozenset(wanted[name])
+                try:
+                    answers = EXPERIMENTS[name](trial)
+                except NotImplementedError as problem:
+                    _settle(pending, name, "not applicable", str(problem) or "not offered")
+                except BackendHung as problem:
+                    for item in pending:
+                        if item.undecided:
+                            item.settle("error", str(problem))
+                    return [item.entry for item in opened]
+                except BackendFault as problem:
+                    _settle(pending, name, "error", str(problem))
+                except (Exception, SystemExit) as problem:
+                    _settle(pending, name, "error", discovery.described(problem))
+                else:
+                    for statistic, value in answers.items():
+                        values.setdefault((name, statistic), []).append(value)
+        done = target
+        for item in pending:
+            if item.undecided and done in item.looks:
+                _look(item, values.get((item.part.experiment, item.part.statistic)), task, done)
+    return [item.entry for item in opened]
+
+
+def _settle(items: Sequence[_Open], experiment: str, verdict: str, reason: str) -> None:
+    for item in items:
+        if item.undecided and item.part.experiment == experiment:
+            item.settle(verdict, reason)
+
+
+def _look(item: _Open, values: list[Any] | None, task: Task, count: int) -> None:
+    claim, name, cell = item.claim, item.part.name, task.cell
+    if values is None:
+        item.settle("not applicable", f"needs {', '.join(claim.needs)}")
+        return
+    verdict, interval = claim.judge(values, cell, name, task.effort, item.alpha)
+    if not all(map(isfinite, (interval.estimate, interval.low, interval.high))):
+        item.settle("error", "the answers are too large to be judged")
+        return
+    if verdict == "undecided":
+        verdict = "inconclusive" if count == item.looks[-1] else ""
+    item.entry = replace(
+        item.entry,
+        verdict=verdict,
+        estimate=interval.estimate,
+        interval=ends(interval),
+        n=count,
+        smallest_violation=claim.smallest_violation(count, cell, name, task.effort, item.alpha),
+    )
+
+
+def _open(task: Task) -> list[_Open]:
+    opened = []
+    for claim_id, part in task.planned:
+        claim = BY_ID[claim_id]
+        looks = claim.looks(task.cell, part.name, task.effort, task.alpha)
+        entry = Entry(
+            id=claim.id,
+            part=part.name,
+            kind=task.cell.kind,
+            sketch=task.cell.sketch,
+            dim=task.cell.dim,
+            bits=task.cell.bits,
+            verdict="",
+            estimate=None,
+            interval=None,
+            predicted=claim.prediction(task.cell, part.name),
+            band=ends(claim.band(task.cell, part.name, task.effort)),
+            n=0,
+            alpha=task.alpha,
+            beta=claim.beta,
+            smallest_violation=None,
+            seed=task.seed,
+            reason="",
+            reproduce=_command(task, claim),
+        )
+        # Shared over the looks: by the union bound, whatever the dependence between them.
+        opened.append(_Open(claim, part, looks, task.alpha / len(looks), entry))
+    return opened
+
+
+def _command(task: Task, claim: Claim) -> str:
+    cell = task.cell
+    name = task.spec if isinstance(task.spec, str) else task.spec.name
+    name = getattr(task.spec, "arguments", name)
+    return f"kvassay check {name}{cell_options(claim.id, cell, task.effort, task.seed)}"

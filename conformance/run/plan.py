@@ -1,0 +1,116 @@
+"""What a run of `check` does: its settings, and the tasks that they make."""
+
+from dataclasses import dataclass
+
+from kvassay.conformance.claims.claim import EFFORTS, Part
+from kvassay.conformance.claims.codec import BY_ID, CLAIMS
+from kvassay.conformance.measure.cell import Cell, Effort
+from kvassay.conformance.protocol import KINDS, Backend
+
+DIMS = (64, 80, 128, 576)
+
+
+BITS = (1, 2, 3, 4, 5, 6)
+
+
+SMALLEST_DIM = 16  # below, two seeds may well share their signs, and limits are far off
+
+
+ALPHA = 1e-3  # false alarms a run
+
+
+SPLIT = 3000  # entries that share it, so that a part of a run repeats the same intervals
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run does: the grid, the claims, the effort and the seed.
+
+    Empty `kinds` or `sketches` mean all that the backend has, empty `claims` all there are.
+    """
+
+    kinds: tuple[str, ...] = ()
+    sketches: tuple[str, ...] = ()
+    dims: tuple[int, ...] = DIMS
+    bits: tuple[int, ...] = BITS
+    claims: tuple[str, ...] = ()
+    effort: Effort = "standard"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.claims if name not in BY_ID]:
+            raise ValueError(f"no claim is called {unknown[0]!r}; `kvassay claims` lists them")
+        if wrong := [dim for dim in self.dims if dim < SMALLEST_DIM]:
+            raise ValueError(f"dim must be at least {SMALLEST_DIM}, got {wrong[0]}")
+        if wrong := [bits for bits in self.bits if not 1 <= bits <= 8]:
+            raise ValueError(f"bits must be in 1..8, got {wrong[0]}")
+        if self.effort not in EFFORTS:
+            raise ValueError(f"effort must be one of {', '.join(EFFORTS)}, got {self.effort!r}")
+        if self.seed < 0:
+            raise ValueError(f"seed must be at least 0, got {self.seed}")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One cell and what is planned for it."""
+
+    spec: str | Backend
+    cell: Cell
+    planned: tuple[tuple[str, Part], ...]
+    effort: Effort
+    alpha: float
+    seed: int
+
+
+def planned_entries(backend: Backend, settings: Settings) -> int:
+    """How many entries a run will have."""
+    return sum(len(task.planned) for task in plan(backend, backend, settings))
+
+
+def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task]:
+    """The cells of the grid and the parts of claims planned for each, dearest cells first.
+
+    ValueError where the backend has none of the kinds or sketches asked for, or where a
+    claim's delta cannot be resolved at a dimension asked for.
+    """
+    capabilities = backend.capabilities
+    for what, asked, offered in (
+        ("kind", settings.kinds, capabilities.kinds),
+        ("sketch", settings.sketches, capabilities.sketches),
+    ):
+        if missing := [name for name in asked if name not in offered]:
+            raise ValueError(
+                f"{what} {missing[0]!r} is not among what {backend.name} offers: "
+                f"{', '.join(offered) or 'none'}"
+            )
+    cells = [
+        Cell(kind, sketch, dim, bits, not sketch or capabilities.decode_includes_sketch)
+        for kind in dict.fromkeys(settings.kinds or capabilities.kinds)
+        if kind in KINDS
+        for sketch in (
+            dict.fromkeys(settings.sketches or capabilities.sketches)
+            if kind == "turboquant-prod"
+            else ("",)
+        )
+        for dim in sorted(set(settings.dims), reverse=True)
+        for bits in sorted(set(settings.bits))
+    ]
+    cells.sort(key=lambda cell: (-cell.dim, cell.kind != "turboquant-prod"))
+    claims = [BY_ID[name] for name in dict.fromkeys(settings.claims)] or list(CLAIMS)
+    chosen = [
+        (
+            cell,
+            tuple((claim.id, part) for claim in claims for part in claim.parts_for(cell)),
+        )
+        for cell in cells
+    ]
+    alpha = ALPHA / max(SPLIT, sum(len(planned) for _, planned in chosen))
+    tasks = [
+        Task(spec, cell, planned, settings.effort, alpha, settings.seed)
+        for cell, planned in chosen
+        if planned
+    ]
+    for task in tasks:
+        for claim_id, part in task.planned:
+            BY_ID[claim_id].needed(task.cell, part.name, task.effort, alpha)
+    return tasks

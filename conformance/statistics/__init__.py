@@ -1,0 +1,1 @@
+"""From the numbers of many seeds to intervals and verdicts."""

@@ -1,0 +1,276 @@
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kvassay.conformance import Capabilities, Settings, check
+from kvassay.conformance.measure.memory import held_bytes
+from kvassay.conformance.run.plan import ALPHA, SPLIT, plan
+from kvassay.reference.codecs import TurboQuantMSE
+
+SMALL = Settings(dims=(64,), bits=(2, 3), effort="quick")
+
+
+def violated(report):
+    return {entry.id for entry in report.entries if entry.verdict == "violates"}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("zero", {"distortion", "qjl-unbiased", "qjl-variance", "rotation-isometry", "two-pi"}),
+        ("identity", {"distortion", "qjl-variance", "size-accounting"}),
+    ],
+)
+def test_controls_violate(name, expected):
+    assert violated(check(name, SMALL)) >= expected
+
+
+def test_reference_conforms():
+    report = check("reference", SMALL)
+    counts = report.counts
+    assert report.exit_code == 0
+    assert counts["violates"] == counts["inconclusive"] == counts["error"] == 0
+    assert (
+        counts["planned"]
+        == len(report.entries)
+        == sum(counts[key] for key in counts if key != "planned")
+    )
+    # Only the codebook of a sketch without scalar bits is missing, at b = 1.
+    assert counts["not_applicable"] == 0
+
+
+def test_results_do_not_depend_on_what_ran_them():
+    alone = check("reference", SMALL)
+    assert check("reference", SMALL, workers=2) == alone
+    with ThreadPoolExecutor(1) as executor:
+        assert check("reference", SMALL, executor=executor) == alone
+    assert check("reference", replace(SMALL, seed=1)) != alone
+
+
+def test_a_part_of_a_run_repeats_what_the_whole_found():
+    whole = check("reference", SMALL).entries
+    part = check("reference", replace(SMALL, bits=(3,), claims=("two-pi", "distortion"))).entries
+    assert set(part) == {
+        entry for entry in whole if entry.bits == 3 and entry.id in ("two-pi", "distortion")
+    }
+
+
+def test_pi_over_2_and_two_pi_come_out():
+    settings = Settings(dims=(128,), bits=(4,), claims=("pi-over-2", "two-pi"))
+    for entry in check("reference", settings).entries:
+        assert entry.verdict == "conforms"
+        low, high = entry.interval
+        assert 0.98 * entry.predicted < low < high < 1.02 * entry.predicted
+
+
+class Scripted:
+    """A backend of which one thing is out of the ordinary."""
+
+    name, version = "scripted", "1"
+    capabilities = Capabilities(("turboquant-mse",))
+
+    def __init__(self, **methods):
+        self._methods = methods
+
+    def codec(self, kind, dim, bits, seed, **options):
+        codec = TurboQuantMSE(dim, bits, seed)
+        for name, method in self._methods.items():
+            setattr(codec, name, method)
+        return codec
+
+
+def fail(problem):
+    def method(*arguments):
+        raise problem
+
+    return method
+
+
+@pytest.mark.parametrize(
+    ("methods", "claim", "reason"),
+    [
+        (
+            {"decode": lambda code: np.zeros((1, 1))},
+            "distortion",
+            "decode returned shape (1, 1), should be (",
+        ),
+        (
+            {"decode": lambda code: np.full((len(code), 64), np.nan)},
+            "distortion",
+            "decode returned NaN or infinity in",
+        ),
+        ({"decode": lambda code: [["a"] * 64] * len(code)}, "distortion", "decode returned dtype"),
+        ({"encode": fail(MemoryError("no room"))}, "distortion", "MemoryError: no room"),
+        ({"codebook": lambda: np.zeros(3)}, "codebook-optimal", "codebook returned 3 levels"),
+        ({"nbytes": fail(TypeError("x"))}, "size-accounting", "TypeError: x"),
+        ({"encode": fail(SystemExit(0))}, "distortion", "SystemExit: 0"),
+        (
+            {"decode": lambda code: np.full((len(code), 64), 1e200)},
+            "distortion",
+            "too large to be judged",
+        ),
+    ],
+)
+def test_bad_answers_are_errors_and_the_rest_goes_on(methods, claim, reason):
+    report = check(Scripted(**methods), replace(SMALL, bits=(2,)))
+    found = [entry for entry in report.entries if entry.id == claim]
+    assert {entry.verdict for entry in found} == {"error"}
+    assert reason in found[0].reason
+    assert report.counts["conforms"] > 0
+    assert report.exit_code == (1 if report.counts["violates"] else 3)
+
+
+def test_one_missing_method_costs_no_other_verdict():
+    """What an abstract base class leaves unimplemented is not offered, and nothing else."""
+    refusal = fail(NotImplementedError("later"))
+    report = check(
+        Scripted(inner_products=refusal, unrotate=refusal, nbytes=refusal),
+        replace(SMALL, bits=(2,)),
+    )
+    missing = {(e.id, e.part) for e in report.entries if e.verdict == "not applicable"}
+    assert missing == {
+        ("rotation-isometry", "inverse"),
+        ("size-accounting", "taken"),
+        ("size-accounting", "declared"),
+    }
+    assert report.counts["conforms"] == report.counts["planned"] - 3
+
+
+def test_a_lost_cell_is_noticed():
+    class Losing(ThreadPoolExecutor):
+        def submit(self, function, task):
+            return super().submit(lambda: [] if task.cell.bits == 2 else function(task))
+
+    with Losing(1) as executor:
+        report = check("reference", SMALL, executor=executor)
+    assert report.counts["violates"] == report.counts["inconclusive"] == 0
+    assert len(report.entries) < report.counts["planned"]
+    assert report.exit_code == 3
+
+
+def test_the_environment_is_left_as_it_was(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    check("zero", replace(SMALL, bits=(2,), claims=("two-pi",)), workers=2)
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "MKL_NUM_THREADS" not in os.environ
+
+
+def test_what_is_asked_for_twice_runs_once():
+    once = Settings(kinds=("scalar",), claims=("distortion",), dims=(64,), bits=(2,))
+    twice = replace(once, kinds=("scalar",) * 2, claims=("distortion",) * 2, dims=(64,) * 2)
+    assert check("zero", twice) == check("zero", once)
+
+
+def test_missing_capabilities_are_not_applicable_with_the_reason():
+    report = check(
+        Scripted(codebook=fail(NotImplementedError("no table here"))),
+        replace(SMALL, claims=("codebook-optimal", "distortion")),
+    )
+    reasons = {entry.reason for entry in report.entries if entry.verdict == "not applicable"}
+    assert reasons == {"no table here"}
+    assert report.exit_code == 0
+
+
+def test_a_run_in_which_nothing_could_be_judged_does_not_pass():
+    class Refusing(Scripted):
+        def codec(self, *arguments, **options):
+            raise NotImplementedError("not today")
+
+    report = check(Refusing(), SMALL)
+    assert report.counts["not_applicable"] == report.counts["planned"] > 0
+    assert report.exit_code == 3
+
+
+class Crashing(Scripted):
+    """Ends its process at one width."""
+
+    def codec(self, kind, dim, bits, seed, **options):
+        if bits == 2:
+            os._exit(3)
+        return super().codec(kind, dim, bits, seed)
+
+
+def test_a_crash_costs_its_own_cell_alone():
+    """Needs processes: the crash of a backend is not survived in this one."""
+    report = check(Crashing(), replace(SMALL, claims=("distortion",)), workers=2)
+    verdicts = {(entry.bits, entry.verdict) for entry in report.entries}
+    assert verdicts == {(2, "error"), (3, "conforms")}
+    assert "crash" in next(entry.reason for entry in report.entries if entry.bits == 2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"claims": ("nonsense",)}, "no claim is called 'nonsense'"),
+        ({"dims": (15,)}, "dim must be at least 16, got 15"),
+        ({"effort": "heroic"}, "effort must be one of quick, standard, thorough, got 'heroic'"),
+        ({"bits": (9,)}, r"bits must be in 1\.\.8, got 9"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
+    ],
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Settings(**settings)
+
+
+def test_kinds_that_the_backend_lacks_are_refused():
+    with pytest.raises(ValueError, match="kind 'scalar' is not among what scripted offers"):
+        check(Scripted(), Settings(kinds=("scalar",)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kinds": ("vq",)}, "kinds must be among scalar"),
+        ({"kinds": ()}, "kinds must name at least one kind"),
+        ({"kinds": ("turboquant-prod",)}, "sketches must name a sketch exactly when"),
+        ({"kinds": ("scalar",), "sketches": ("gaussian",)}, "sketches must name a sketch exactly"),
+    ],
+)
+def test_impossible_capabilities_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Capabilities(**arguments)
+
+
+def test_held_bytes_counts_data_however_nested():
+    class Slotted:
+        __slots__ = ("part",)
+
+    slotted = Slotted()
+    slotted.part = np.zeros(3, dtype=np.uint8)
+    array = np.zeros((2, 5), dtype=np.float32)
+    assert held_bytes(array) == 40
+    assert held_bytes([array, array]) == 40  # the same memory once
+    assert held_bytes({"a": b"123", "b": (1, 2.5, None)}) == 3 + 8
+    assert held_bytes([memoryview(array)]) == 40
+    assert held_bytes(slotted) == 3
+    assert held_bytes(np.array([array, None], dtype=object)) == 40
+
+
+def test_entries_share_the_budget_and_a_larger_grid_splits_it_further():
+    assert check("zero", SMALL).entries[0].alpha == ALPHA / SPLIT
+    many = Settings(dims=tuple(range(64, 90)), bits=tuple(range(1, 9)), effort="quick")
+    from kvassay.conformance.adapters.reference import backend
+
+    tasks = plan(backend(), backend(), many)
+    planned = sum(len(task.planned) for task in tasks)
+    assert planned > SPLIT
+    assert tasks[0].alpha * planned == pytest.approx(ALPHA)
+
+
+def test_memory_of_a_tensor_made_of_others_is_that_of_its_parts():
+
+    class Quantized:
+        dtype, nbytes = "float32", 4096  # what it stands for
+
+        def __init__(self):
+            self.data, self.scale = np.zeros(512, np.uint8), np.zeros(16, np.float32)
+
+        def __tensor_flatten__(self):
+            return ["data", "scale"], {}
+
+    assert held_bytes([Quantized()]) == 512 + 64
