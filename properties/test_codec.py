@@ -15,8 +15,9 @@ from hypothesis.errors import Unsatisfiable
 from numpy.typing import NDArray
 
 from kvassay.conformance.measure import inputs
-from kvassay.conformance.protocol import KINDS, Backend
+from kvassay.conformance.protocol import Backend
 from kvassay.reference import theory
+from kvassay.reference.kinds import KINDS
 
 Array = NDArray[np.float64]
 DIMS = (16, 64, 80, 128)
@@ -71,8 +72,8 @@ def variants(backend: Backend) -> tuple[tuple[str, str], ...]:
     return tuple(
         (kind, sketch)
         for kind in offered.kinds
-        if kind in KINDS
-        for sketch in (offered.sketches if kind == "turboquant-prod" else ("",))
+        if KINDS[kind].judged
+        for sketch in (offered.sketches if KINDS[kind].sketched else ("",))
     )
 
 

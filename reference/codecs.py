@@ -17,7 +17,6 @@ from kvassay.reference.lloyd_max import MAX_BITS, codebook
 from kvassay.reference.packing import Bytes
 from kvassay.reference.sphere import Array
 
-KINDS = ("scalar", "turboquant-mse", "turboquant-prod")
 _CHUNK = 512  # rows at a time: keeps the working set in cache and memory bounded
 
 
@@ -230,7 +229,7 @@ def codec(
     >>> round(float(np.sum(error**2) / np.sum(x**2)), 4)  # D_4(128) = .009315
     0.0093
     """
-    require_choice("kind", kind, KINDS)
+    require_choice("kind", kind, ("scalar", "turboquant-mse", "turboquant-prod"))
     require_integer("seed", seed, 0)
     if kind == "scalar":
         return Scalar(dim, bits)

@@ -26,6 +26,7 @@ from kvassay.reference.codecs import (
     sketched,
 )
 from kvassay.reference.hadamard import rows_times
+from kvassay.reference.kinds import SKETCHES
 from kvassay.reference.lloyd_max import MAX_BITS, Codebook, codebook
 from kvassay.reference.packing import Bytes
 from kvassay.reference.sphere import Array
@@ -33,7 +34,6 @@ from kvassay.reference.sphere import Array
 Bits = NDArray[np.int64]
 
 ALLOCATIONS = ("uniform", "water-filling")
-SKETCHES = ("gaussian", "orthogonal")
 
 # A coordinate over its scale has an unknown law of variance 1, so the table is that for
 # N(0, 1): the table for the sphere of dimension 2^22, in units of 2^-11, is 2e-6 from it.

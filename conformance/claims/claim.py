@@ -9,7 +9,6 @@ import numpy as np
 
 from kvassay.conformance.measure.cell import Cell, Effort, batch
 from kvassay.conformance.measure.codec import BINS
-from kvassay.conformance.protocol import KINDS
 from kvassay.conformance.statistics import design
 from kvassay.conformance.statistics.intervals import (
     Band,
@@ -20,8 +19,8 @@ from kvassay.conformance.statistics.intervals import (
     ratio_interval,
     worst_interval,
 )
+from kvassay.reference.kinds import JUDGED
 
-EFFORTS: tuple[Effort, ...] = ("quick", "standard", "thorough")
 VERDICTS = ("conforms", "violates", "inconclusive", "not applicable", "error")
 BETA = 0.01
 
@@ -43,7 +42,7 @@ class Part:
     name: str
     experiment: str
     statistic: str
-    kinds: tuple[str, ...] = KINDS
+    kinds: tuple[str, ...] = JUDGED
 
 
 @dataclass(frozen=True)

@@ -7,24 +7,33 @@ for: the limits for large d that many implementations use, never what one of the
 from kvassay.conformance.claims.claim import Claim, Part, always, by_effort
 from kvassay.conformance.measure import inputs
 from kvassay.conformance.measure.cell import Cell, Effort, batch
-from kvassay.conformance.protocol import KINDS
 from kvassay.reference import theory
+from kvassay.reference.kinds import JUDGED, Law, kinds_with
 
-ROTATED = ("turboquant-mse", "turboquant-prod")
-PROD = ("turboquant-prod",)
+ROTATED = kinds_with(rotated=True)
+SKETCHED = kinds_with("variance", sketched=True)
 
 FLOAT32 = 1e-4  # relative; rounding of a float32 rotation is a hundred times smaller
 SIDE_INFORMATION = 18  # bytes a vector: two float64 scalars and two partly filled bytes
 
 
+def _law(name: str, cell: Cell) -> float:
+    """What theory predicts for the cell's kind. Claims are planned only for kinds that have
+    the law."""
+    law: Law | None = getattr(cell.record.laws, name)
+    if law is None:
+        raise ValueError(f"{cell.kind} has no law of {name}")
+    return law(cell.dim, cell.bits, cell.sketch)
+
+
 def _distortion(cell: Cell, part: str) -> float:
     if not cell.sketch_decoded:
         return theory.lloyd_max_distortion(cell.dim, cell.scalar_bits)
-    return _variance(cell, part)
+    return _law("distortion", cell)
 
 
 def _variance(cell: Cell, part: str) -> float:
-    return theory.product_variance(cell.dim, cell.bits, cell.kind, cell.sketch)
+    return _law("variance", cell)
 
 
 def _gaussian_table(cell: Cell) -> float:
@@ -43,9 +52,9 @@ def _distortion_scatter(cell: Cell, part: str, effort: Effort) -> float:
 
 
 def _scatter_of(cell: Cell, count: int) -> float:
-    if cell.kind == "turboquant-prod":
-        return theory.sketch_scatter(cell.dim, cell.bits, cell.sketch, count)
-    return theory.distortion_scatter(cell.dim, cell.bits, count)
+    scatter = cell.record.laws.distortion_scatter
+    assert scatter is not None
+    return scatter(cell.dim, cell.bits, cell.sketch, count)
 
 
 def _spread(cell: Cell, part: str) -> float:
@@ -74,9 +83,7 @@ def _spread_scatter(cell: Cell, part: str, effort: Effort) -> float:
 
 
 def _slope(cell: Cell, part: str) -> float:
-    if cell.kind == "turboquant-prod":
-        return theory.prod_slope(cell.dim, cell.bits)
-    return theory.mse_slope(cell.dim, cell.bits)
+    return _law("slope", cell)
 
 
 MEAN_SQUARED_COSINE = (0.97**3 - 0.2**3) / (3 * 0.77)
@@ -88,7 +95,7 @@ def _slope_scatter(cell: Cell, part: str, effort: Effort) -> float:
     if part != "isotropic":
         count, queries = sizes.structured // 2, 0  # halved: one-hot has up to 2.2x the error
     scatter = theory.slope_scatter(
-        cell.dim, cell.bits, cell.kind, cell.sketch, count, queries, MEAN_SQUARED_COSINE
+        cell.dim, cell.bits, cell.sketch, count, queries, MEAN_SQUARED_COSINE
     )
     return scatter / _slope(cell, part)
 
@@ -140,7 +147,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="paper A, section 1",
         standing="theorem",
         needs=("codebook",),
-        kinds=KINDS,
+        kinds=kinds_with("table"),
         parts=(Part("table", "table", "gap"),),
         method="worst",
         prediction=lambda cell, part: (
@@ -169,7 +176,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="TurboQuant, section 3.1",
         standing="theorem",
         needs=("codebook",),
-        kinds=KINDS,
+        kinds=kinds_with("table"),
         parts=(Part("table", "table", "excess"),),
         method="worst",
         prediction=lambda cell, part: 0.0,
@@ -196,7 +203,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="TurboQuant, theorems 1 and 2",
         standing="theorem",
         needs=("decode",),
-        kinds=KINDS,
+        kinds=kinds_with("distortion"),
         parts=(
             Part("isotropic", "isotropic", "distortion"),
             Part("scales", "scales", "distortion"),
@@ -297,7 +304,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="paper A; TurboQuant, section 3.1",
         standing="derived",
         needs=("decode",),
-        kinds=ROTATED,
+        kinds=kinds_with("distortion", rotated=True),
         parts=tuple(Part(family, family, "log_excess") for family in inputs.STRUCTURED),
         method="geometric",
         prediction=_spread,
@@ -341,11 +348,11 @@ CLAIMS: tuple[Claim, ...] = (
         source="QJL, lemma 3.2; paper A, section 1; TurboQuant, theorem 2",
         standing="theorem",
         needs=("inner_products",),
-        kinds=KINDS,
+        kinds=kinds_with("slope"),
         parts=(
             Part("isotropic", "isotropic", "slope"),
-            Part("one-hot", "one-hot", "slope", kinds=PROD),
-            Part("loud-channel", "loud-channel", "slope", kinds=PROD),
+            Part("one-hot", "one-hot", "slope", kinds=SKETCHED),
+            Part("loud-channel", "loud-channel", "slope", kinds=SKETCHED),
         ),
         method="ratio",
         prediction=_slope,
@@ -395,7 +402,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="QJL, lemma 3.5; paper A, section 1",
         standing="theorem",
         needs=("inner_products",),
-        kinds=PROD,
+        kinds=SKETCHED,
         parts=(Part("isotropic", "isotropic", "variance"),),
         method="ratio",
         prediction=_variance,
@@ -423,7 +430,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="paper A, section 1",
         standing="derived",
         needs=("inner_products", "turboquant-mse at that width"),
-        kinds=PROD,
+        kinds=SKETCHED,
         parts=(Part("isotropic", "isotropic", "pi_over_2"),),
         method="ratio",
         prediction=lambda cell, part: theory.pi_over_2(cell.dim, cell.sketch),
@@ -450,7 +457,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="paper A, section 1",
         standing="derived",
         needs=("inner_products", "turboquant-mse at that width"),
-        kinds=PROD,
+        kinds=SKETCHED,
         parts=(Part("isotropic", "isotropic", "two_pi"),),
         method="ratio",
         prediction=lambda cell, part: theory.two_pi(cell.dim, cell.bits, cell.sketch),
@@ -477,7 +484,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="interface",
         standing="theorem",
         needs=("nbytes",),
-        kinds=KINDS,
+        kinds=JUDGED,
         parts=(
             Part("taken", "sizes", "taken"),
             Part("declared", "sizes", "undeclared"),
@@ -505,7 +512,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="interface",
         standing="theorem",
         needs=("decode",),
-        kinds=KINDS,
+        kinds=JUDGED,
         parts=(
             Part("alone", "contract", "singles"),
             Part("loud neighbour", "contract", "neighbours"),
@@ -535,7 +542,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="interface",
         standing="theorem",
         needs=("decode",),
-        kinds=KINDS,
+        kinds=JUDGED,
         parts=(Part("repeats", "contract", "repeats"),),
         method="worst",
         prediction=lambda cell, part: 0.0,

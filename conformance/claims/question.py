@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kvassay.conformance.claims.claim import Standing
 from kvassay.conformance.measure.studies import STUDIES
-from kvassay.conformance.measure.study import BITS, SKETCHES
+from kvassay.conformance.measure.study import BITS
 from kvassay.conformance.statistics.intervals import (
     Band,
     Interval,
@@ -34,6 +34,7 @@ from kvassay.conformance.statistics.samples import (
     rank_interval,
 )
 from kvassay.reference import regimes
+from kvassay.reference.kinds import SKETCHES
 
 Array = NDArray[np.float64]
 

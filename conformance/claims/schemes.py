@@ -23,8 +23,9 @@ from kvassay.conformance.claims.question import (
 )
 from kvassay.conformance.measure.schemes import METRICS, SCORE_STDS, V_MEANS
 from kvassay.conformance.measure.spectral import LENGTHS
-from kvassay.conformance.measure.study import MSE, PROD, SKETCHES, UNIFORM
+from kvassay.conformance.measure.study import MSE, PROD, UNIFORM
 from kvassay.conformance.statistics.intervals import Band
+from kvassay.reference.kinds import SKETCHES
 
 
 def _against(first: str, second: str, bits: int, band: Band, *names: str) -> Iterator[Quantity]:

@@ -54,11 +54,12 @@ def isotropic(trial: Trial) -> Statistics:
     pairs = float(np.sum(independent)) / cell.dim
     statistics["slope"] = (float(np.sum(estimate * truth)), float(np.sum(truth**2)))
     statistics["variance"] = (variance, pairs)
-    if cell.kind == "turboquant-prod" and "turboquant-mse" in trial.backend.capabilities.kinds:
+    plain = cell.record.without_sketch
+    if plain in trial.backend.capabilities.kinds:
         for name, bits in (("pi_over_2", cell.bits - 1), ("two_pi", cell.bits)):
             if bits and trial.wants(name):
                 try:
-                    peer = trial.other("turboquant-mse", bits)
+                    peer = trial.other(plain, bits)
                 except NotImplementedError:
                     continue
                 peer_variance = squared_error(estimates(peer, peer.encode(x)))
@@ -209,7 +210,7 @@ def contract(trial: Trial) -> Statistics:
         "neighbours": float(np.mean(neighbours)),
         "repeats": unequal,
     }
-    if cell.kind != "scalar":
+    if cell.record.rotated or cell.sketch:
         stranger = trial.other(cell.kind, cell.bits, twin=2).roundtrip(x)
         # Isotropic rows only: a one-hot vector may well decode alike under two rotations.
         statistics["seed_unused"] = float(np.mean(np.all(stranger == decoded, axis=1)[:6]))

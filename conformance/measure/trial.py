@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kvassay.conformance.measure import inputs, tensors
 from kvassay.conformance.measure.cell import BackendFault, Batch, Cell, Effort, batch
 from kvassay.conformance.protocol import Backend, Codec
+from kvassay.reference.kinds import KINDS
 from kvassay.reference.regimes import Regime, Sample
 from kvassay.reference.schemes import Half
 
@@ -136,7 +137,7 @@ class Trial:
         2 an instance with another seed."""
         key = (kind, bits, twin)
         if key not in self._codecs:
-            options = {"sketch": self.cell.sketch} if kind == "turboquant-prod" else {}
+            options = {"sketch": self.cell.sketch} if KINDS[kind].sketched else {}
             seed = int(self._sequence("codec").generate_state(2)[twin // 2] >> 1)
             codec = self.backend.codec(kind, self.cell.dim, bits, seed, **options)
             for method in ("encode", "decode", "nbytes"):

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
-from kvassay.conformance.claims.claim import EFFORTS, Part
+from kvassay.conformance.claims.claim import Part
 from kvassay.conformance.claims.codec import BY_ID, CLAIMS
-from kvassay.conformance.measure.cell import Cell, Effort
-from kvassay.conformance.protocol import KINDS, Backend
+from kvassay.conformance.measure.cell import EFFORTS, Cell, Effort
+from kvassay.conformance.protocol import Backend
+from kvassay.reference.kinds import KINDS
 
 DIMS = (64, 80, 128, 576)
 
@@ -86,16 +87,16 @@ def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task
     cells = [
         Cell(kind, sketch, dim, bits, not sketch or capabilities.decode_includes_sketch)
         for kind in dict.fromkeys(settings.kinds or capabilities.kinds)
-        if kind in KINDS
+        if KINDS[kind].judged
         for sketch in (
             dict.fromkeys(settings.sketches or capabilities.sketches)
-            if kind == "turboquant-prod"
+            if KINDS[kind].sketched
             else ("",)
         )
         for dim in sorted(set(settings.dims), reverse=True)
         for bits in sorted(set(settings.bits))
     ]
-    cells.sort(key=lambda cell: (-cell.dim, cell.kind != "turboquant-prod"))
+    cells.sort(key=lambda cell: (-cell.dim, not cell.sketch))
     claims = [BY_ID[name] for name in dict.fromkeys(settings.claims)] or list(CLAIMS)
     chosen = [
         (

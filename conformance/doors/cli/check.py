@@ -13,11 +13,8 @@ from kvassay.conformance.doors.cli.options import (
     AS_JSON,
     CLAIMS,
     DEVICE,
-    EFFORTS,
-    KINDS,
     REPORT,
     SEED,
-    SKETCHES,
     VARIANT,
     WORKERS,
     Refusal,
@@ -26,6 +23,8 @@ from kvassay.conformance.doors.cli.options import (
     require_device_backend,
     set_device,
 )
+from kvassay.conformance.measure.cell import EFFORTS
+from kvassay.reference.kinds import JUDGED, SKETCHES
 
 if TYPE_CHECKING:
     from kvassay.conformance.evidence.deviations import Agreement
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("backend", required=False)
-@click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="[default: all]")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(JUDGED), help="[default: all]")
 @click.option(
     "--sketch", "sketches", multiple=True, type=click.Choice(SKETCHES), help="[default: all]"
 )

@@ -15,6 +15,7 @@ from kvassay.conformance.claims.catalogue import PAPERS as PAPER_CLAIMS
 from kvassay.conformance.claims.claim import Claim
 from kvassay.conformance.claims.codec import CLAIMS
 from kvassay.conformance.words import STANDINGS
+from kvassay.reference.kinds import KINDS
 
 
 def show_backends() -> None:
@@ -123,8 +124,7 @@ def show_claim(claim: Claim) -> None:
 
 
 def _worked_example(claim: Claim) -> Table:
-    from kvassay.conformance.claims.claim import EFFORTS
-    from kvassay.conformance.measure.cell import Cell
+    from kvassay.conformance.measure.cell import EFFORTS, Cell
     from kvassay.conformance.run.plan import ALPHA, SPLIT
 
     alpha = ALPHA / SPLIT
@@ -137,7 +137,7 @@ def _worked_example(claim: Claim) -> Table:
     for heading in ("kind", "predicted", *EFFORTS):
         table.add_column(heading)
     for kind in claim.kinds:
-        for sketch in ("gaussian", "orthogonal") if kind == "turboquant-prod" else ("",):
+        for sketch in KINDS[kind].sketches:
             cell = Cell(kind, sketch, 128, 4)
             part = claim.parts_for(cell)[0]
             row = [
