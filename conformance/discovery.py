@@ -3,6 +3,7 @@
 import importlib
 import sys
 import traceback
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -17,7 +18,7 @@ class BackendError(ValueError):
 
 def names() -> list[str]:
     """The names of all backends that installed distributions announce."""
-    return sorted({point.name for point in metadata.entry_points(group=GROUP)})
+    return sorted({point.name for point in _entry_points()})
 
 
 def load(spec: str) -> Backend:
@@ -53,13 +54,18 @@ def target(spec: str) -> str:
     """The "module:factory" that `spec` stands for. BackendError if there is no such name."""
     if ":" in spec:
         return spec
-    found = [point for point in metadata.entry_points(group=GROUP) if point.name == spec]
+    found = [point for point in _entry_points() if point.name == spec]
     if not found:
         raise BackendError(
             f"no backend is called {spec!r}; known are {', '.join(names())}, and module:factory "
             "names one of yours"
         )
     return found[0].value
+
+
+@cache  # a scan of all installed distributions, asked for by every task
+def _entry_points() -> tuple[metadata.EntryPoint, ...]:
+    return tuple(metadata.entry_points(group=GROUP))
 
 
 def _made(spec: str) -> Backend:

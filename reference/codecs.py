@@ -64,9 +64,9 @@ class PerVector:
     def encode(self, x: Array) -> Code:
         """Code of the rows of `x`, (N, d) of any floating dtype, finite. ValueError else."""
         x = require_vectors("x", x, self.dim)
-        parts = [self._encode(x[i : i + _CHUNK]) for i in range(0, len(x), _CHUNK)]
-        if not parts:
+        if len(x) <= _CHUNK:
             return self._encode(x)
+        parts = [self._encode(x[i : i + _CHUNK]) for i in range(0, len(x), _CHUNK)]
         names = parts[0].parts()
         return Code(**{n: np.concatenate([getattr(part, n) for part in parts]) for n in names})
 

@@ -10,7 +10,7 @@ Loads neither NumPy nor SciPy, so that the command line can list the kinds at on
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-SKETCHES = ("gaussian", "orthogonal")
+from kvassay.reference._names import SKETCHES as SKETCHES
 
 Law = Callable[[int, int, str], float]  # (dim, bits, sketch), sketch "" for none
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from kvassay.reference import sphere
 from kvassay.reference._checks import require_choice, require_integer
+from kvassay.reference._names import SKETCHES
 from kvassay.reference.hadamard import Haar, RandomizedHadamard, rows_times
-from kvassay.reference.kinds import SKETCHES
 from kvassay.reference.sphere import Array
 
 

@@ -10,7 +10,8 @@ bits), so that its TQ-KQV is paper A's KQV.
 from dataclasses import dataclass
 
 from kvassay.reference._checks import require_choice
-from kvassay.reference.kinds import KINDS, SKETCHES
+from kvassay.reference._names import SKETCHES
+from kvassay.reference.kinds import KINDS
 
 PREFIXES = {"Plain": "scalar", "TQ": "turboquant-mse", "SQU": "spectral", "SQW": "spectral"}
 SKETCHED = {"spectral": "spectral"} | {

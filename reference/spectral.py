@@ -17,6 +17,7 @@ from scipy.linalg import qr
 
 from kvassay.reference import packing, qjl
 from kvassay.reference._checks import require_choice, require_integer, require_vectors
+from kvassay.reference._names import SKETCHES
 from kvassay.reference.codecs import (
     Code,
     PerVector,
@@ -26,7 +27,6 @@ from kvassay.reference.codecs import (
     sketched,
 )
 from kvassay.reference.hadamard import rows_times
-from kvassay.reference.kinds import SKETCHES
 from kvassay.reference.lloyd_max import MAX_BITS, Codebook, codebook
 from kvassay.reference.packing import Bytes
 from kvassay.reference.sphere import Array

@@ -13,7 +13,7 @@ from scipy import special
 
 from kvassay.reference import sphere
 from kvassay.reference._checks import require_choice, require_integer
-from kvassay.reference.kinds import SKETCHES
+from kvassay.reference._names import SKETCHES
 from kvassay.reference.lloyd_max import MAX_BITS, codebook
 from kvassay.reference.sphere import Array
 

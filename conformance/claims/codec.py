@@ -4,10 +4,12 @@ Where a delta is wider than sampling alone would need, a comment says what it le
 for: the limits for large d that many implementations use, never what one of them gives.
 """
 
-from kvassay.conformance.claims.claim import Claim, Part, always, by_effort
+from kvassay.conformance.claims.claim import ENTRY_ALPHA, Claim, Part, always, by_effort
 from kvassay.conformance.measure import inputs
 from kvassay.conformance.measure.cell import Cell, Effort, batch
-from kvassay.reference import theory
+from kvassay.conformance.measure.codec import EVERY_SEED_VECTORS, SLOPE_FAMILIES
+from kvassay.conformance.statistics.intervals import Band
+from kvassay.reference import tails, theory
 from kvassay.reference.kinds import JUDGED, Law, kinds_with
 
 ROTATED = kinds_with(rotated=True)
@@ -120,6 +122,28 @@ def _variance_delta(cell: Cell, part: str, effort: Effort) -> float:
 def _variance_scatter(cell: Cell, part: str, effort: Effort) -> float:
     sizes = batch(cell.dim, effort)
     return theory.variance_scatter(cell.dim, cell.sketch, sizes.queries, sizes.vectors)
+
+
+EVERY_SEED: dict[Effort, int] = {"quick": 20, "standard": 200, "thorough": 1000}
+SEED_PARTS = ("distortion", "slope")
+
+
+def _one_seed(cell: Cell, part: str) -> float:
+    return _distortion(cell, part) if part == "distortion" else _slope(cell, part)
+
+
+def _one_seed_limits(cell: Cell, part: str, effort: Effort) -> Band:
+    """What chance leaves to a seed, wider by what `distortion` and `qjl-unbiased` allow to the
+    mean at quick effort, so that this claim is about single seeds alone."""
+    alpha = ENTRY_ALPHA / EVERY_SEED[effort]
+    if part == "slope":
+        slack = _slope_delta(cell, "isotropic", "quick")
+        low, high = tails.slope_range(cell.dim, cell.bits, cell.sketch, EVERY_SEED_VECTORS, alpha)
+        return Band(low - slack, high + slack)
+    bits, sketch = (cell.bits, cell.sketch) if cell.sketch_decoded else (cell.scalar_bits, "")
+    slack = 1 + _distortion_delta(cell, "isotropic", "quick")
+    low, high = tails.distortion_range(cell.dim, bits, sketch, EVERY_SEED_VECTORS, alpha)
+    return Band(low / slack, high * slack)
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -267,6 +291,45 @@ CLAIMS: tuple[Claim, ...] = (
         ),
     ),
     Claim(
+        id="every-seed",
+        sentence="No seed has a distortion or a slope, over a few isotropic vectors, that chance "
+        "would leave a correct codec in one run of five million.",
+        source="TurboQuant, theorems 1 and 2; QJL, lemma 3.2; bounds in reference/tails.py",
+        standing="derived",
+        needs=("decode",),
+        kinds=kinds_with("distortion", "slope"),
+        parts=tuple(Part(name, "one seed", name) for name in SEED_PARTS),
+        method="every",
+        prediction=_one_seed,
+        limits=_one_seed_limits,
+        seeds=EVERY_SEED,
+        delta=always(0.0),
+        meaning="Some seeds give a codec that does not work, while the mean over seeds may look "
+        "right: a rotation or a sketch that fails for some random draws, a race, or memory that "
+        "is read before it is written.",
+        kills=("H-rare-seeds",),
+    ),
+    Claim(
+        id="finite-answers",
+        sentence="Vectors with norms from 1e-3 to 1e3 of every family get answers without NaN "
+        "or infinity.",
+        source="interface",
+        standing="theorem",
+        needs=("decode",),
+        kinds=JUDGED,
+        parts=(
+            Part("decode", "one seed", "not finite in decode"),
+            Part("inner products", "one seed", "not finite in inner_products"),
+        ),
+        method="worst",
+        prediction=lambda cell, part: 0.0,
+        delta=always(0.0),
+        seeds=EVERY_SEED,
+        at_most=True,
+        meaning="A norm or a residual of 0 is divided by, or a value exceeds what its type holds.",
+        kills=("D-nan",),
+    ),
+    Claim(
         id="rotation-isometry",
         sentence="The rotation is orthogonal and invertible, and two seeds give two rotations.",
         source="TurboQuant, section 3.1",
@@ -305,7 +368,9 @@ CLAIMS: tuple[Claim, ...] = (
         standing="derived",
         needs=("decode",),
         kinds=kinds_with("distortion", rotated=True),
-        parts=tuple(Part(family, family, "log_excess") for family in inputs.STRUCTURED),
+        parts=tuple(
+            Part(family, "structured", f"log_excess {family}") for family in inputs.STRUCTURED
+        ),
         method="geometric",
         prediction=_spread,
         delta=_spread_delta,
@@ -351,8 +416,10 @@ CLAIMS: tuple[Claim, ...] = (
         kinds=kinds_with("slope"),
         parts=(
             Part("isotropic", "isotropic", "slope"),
-            Part("one-hot", "one-hot", "slope", kinds=SKETCHED),
-            Part("loud-channel", "loud-channel", "slope", kinds=SKETCHED),
+            *(
+                Part(family, "structured slopes", f"slope {family}", kinds=SKETCHED)
+                for family in SLOPE_FAMILIES
+            ),
         ),
         method="ratio",
         prediction=_slope,

@@ -57,8 +57,8 @@ class Batch:
 def batch(dim: int, effort: Effort) -> Batch:
     """Fewer vectors at higher dimensions, where each says more; small ones if quick."""
     if effort == "quick":
-        few = _within(2**12 // dim, 16, 32)
-        return Batch(_within(2**13 // dim, 32, 128), 32, few, 512)
+        few = _within(2**11 // dim, 8, 16)
+        return Batch(_within(2**12 // dim, 16, 48), 16, few, 512)
     return Batch(_within(2**15 // dim, 64, 256), 128, 64, 1024)
 
 

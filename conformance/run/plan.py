@@ -9,18 +9,8 @@ from kvassay.conformance.protocol import Backend
 from kvassay.reference.kinds import KINDS
 
 DIMS = (64, 80, 128, 576)
-
-
 BITS = (1, 2, 3, 4, 5, 6)
-
-
 SMALLEST_DIM = 16  # below, two seeds may well share their signs, and limits are far off
-
-
-ALPHA = 1e-3  # false alarms a run
-
-
-SPLIT = 3000  # entries that share it, so that a part of a run repeats the same intervals
 
 
 @dataclass(frozen=True)
@@ -59,7 +49,6 @@ class Task:
     cell: Cell
     planned: tuple[tuple[str, Part], ...]
     effort: Effort
-    alpha: float
     seed: int
 
 
@@ -105,13 +94,12 @@ def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task
         )
         for cell in cells
     ]
-    alpha = ALPHA / max(SPLIT, sum(len(planned) for _, planned in chosen))
     tasks = [
-        Task(spec, cell, planned, settings.effort, alpha, settings.seed)
+        Task(spec, cell, planned, settings.effort, settings.seed)
         for cell, planned in chosen
         if planned
     ]
     for task in tasks:
         for claim_id, part in task.planned:
-            BY_ID[claim_id].needed(task.cell, part.name, task.effort, alpha)
+            BY_ID[claim_id].needed(task.cell, part.name, task.effort)
     return tasks

@@ -125,9 +125,7 @@ def show_claim(claim: Claim) -> None:
 
 def _worked_example(claim: Claim) -> Table:
     from kvassay.conformance.measure.cell import EFFORTS, Cell
-    from kvassay.conformance.run.plan import ALPHA, SPLIT
 
-    alpha = ALPHA / SPLIT
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -142,7 +140,7 @@ def _worked_example(claim: Claim) -> Table:
             part = claim.parts_for(cell)[0]
             row = [
                 f"±{claim.delta(cell, part.name, effort):.3g} "
-                f"({claim.needed(cell, part.name, effort, alpha)})"
+                f"({claim.needed(cell, part.name, effort)})"
                 for effort in EFFORTS
             ]
             if claim.at_most:
