@@ -71,7 +71,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Properties that are known not to hold are expected to fail."""
     for item in items:
         if hasattr(getattr(item, "function", None), "catches"):  # a property
-            from kvassay.properties.test_codec import property_name
+            from kvassay.properties.strategies import property_name
 
             for known in deviations(config):
                 if known.claim == property_name(item.name):
