@@ -1,6 +1,7 @@
 """What properties are made of: the codecs that Hypothesis chooses, and how results are compared."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from numpy.typing import NDArray
 
+from kvassay.conformance.isolation.child import Gone
 from kvassay.conformance.measure import inputs
+from kvassay.conformance.measure.cell import BackendHung
 from kvassay.conformance.protocol import KINDS, Backend
 from kvassay.reference import theory
 
@@ -73,6 +76,10 @@ def variants(backend: Backend) -> tuple[tuple[str, str], ...]:
     )
 
 
+class _Hung(BaseException):
+    """A child process hangs. It ends the search: each further example would take as long."""
+
+
 def for_all(check: Callable[[Choice, st.DataObject], None], backend: Backend) -> None:
     """Runs `check` on codecs of every kind, width and dimension that Hypothesis thinks of."""
 
@@ -82,9 +89,13 @@ def for_all(check: Callable[[Choice, st.DataObject], None], backend: Backend) ->
             check(choice, data)
         except NotImplementedError:
             assume(False)
+        except BackendHung as problem:
+            raise _Hung(f"{problem}, with {choice}") from problem
 
     try:
         search()
+    except _Hung as hung:
+        pytest.fail(str(hung), pytrace=False)
     except Unsatisfiable:
         pytest.skip("not applicable: the backend offers no codec that this says anything about")
 
@@ -113,13 +124,32 @@ def roundtrip(codec: Any, x: Any) -> Array:
     return decoded(codec, codec.encode(np.asarray(x)))
 
 
+@contextmanager
+def refusal_allowed() -> Iterator[None]:
+    """An exception of the codec ends the block and is no failure: what cannot be represented
+    must be refused. A child process that crashes or hangs has refused nothing."""
+    try:
+        yield
+    except (Gone, BackendHung):
+        raise
+    except Exception:
+        return
+
+
+def refuses(action: Callable[[], Any]) -> bool:
+    """Whether the codec raises, whatever it raises."""
+    with refusal_allowed():
+        action()
+        return False
+    return True
+
+
 def roundtrip_unless_refused(codec: Any, x: Any) -> Array:
     """The reconstruction of something that a codec may refuse; that example is then dropped."""
-    try:
+    with refusal_allowed():
         return roundtrip(codec, x)
-    except Exception:
-        assume(False)
-        raise  # not reached
+    assume(False)
+    raise AssertionError  # not reached
 
 
 def differ(first: Array, second: Array, x: Any) -> Array:
