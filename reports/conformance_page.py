@@ -291,6 +291,6 @@ def _untested(run: CheckRun) -> Iterator[str]:
             yield f"{what} of the usual grid that were left out: {', '.join(map(str, left))}."
     yield (
         "Properties of single inputs (shapes, zero vectors, scales, memory layout), which are "
-        f"tests: pytest --pyargs kvassay.properties --backend {run.spec}."
+        f"tests: pytest --pyargs kvassay.properties --kvassay-backend {run.spec}."
     )
     yield "Speed."

@@ -126,8 +126,8 @@ def test_a_file_without_a_package_is_none(tmp_path):
 @pytest.fixture
 def announce(monkeypatch):
     def announced(name, value):
-        points = [EntryPoint(name, value, discovery.GROUP)]
-        monkeypatch.setattr(discovery.metadata, "entry_points", lambda group: points)
+        points = (EntryPoint(name, value, discovery.GROUP),)
+        monkeypatch.setattr(discovery, "_entry_points", lambda: points)
 
     return announced
 

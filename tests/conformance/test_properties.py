@@ -1,8 +1,12 @@
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
+from kvassay.conformance.isolation.backend import served
+from kvassay.conformance.isolation.child import Gone
 from kvassay.properties import test_codec as module
 
 pytestmark = pytest.mark.once
@@ -16,7 +20,7 @@ def run(folder, *arguments):
 
 
 def test_reference_has_all_properties(tmp_path):
-    done = run(tmp_path, "--backend", "reference")
+    done = run(tmp_path, "--kvassay-backend", "reference")
     assert done.returncode == 0, done.stdout
     assert f"{len(module.PROPERTIES)} passed" in done.stdout
 
@@ -25,10 +29,34 @@ def test_a_failure_fails_the_command_and_can_be_reproduced(tmp_path):
     (tmp_path / "own.py").write_text(
         "from kvassay.conformance.faults import BY_ID\nbackend = BY_ID['E06']\n"
     )
-    done = run(tmp_path, "--backend", "own:backend", *ONLY)
+    done = run(tmp_path, "--kvassay-backend", "own:backend", *ONLY)
     assert done.returncode == 1
     assert "1 failed" in done.stdout
     assert "@reproduce_failure" in done.stdout
+
+
+def fake(fault):
+    child = Path(__file__).with_name("fake_child.py")
+    return served((sys.executable, str(child), fault), ["--exec", "fake"], request_limit=2)
+
+
+def test_a_child_that_hangs_ends_the_search():
+    began = time.monotonic()
+    with pytest.raises(pytest.fail.Exception, match=r"did not answer within 2 s.*dim=") as caught:
+        module.PROPERTIES["zero-vectors"](fake("hang"))
+    assert caught.value.pytrace is False
+    assert time.monotonic() - began < 10
+
+
+def test_a_child_that_crashes_has_refused_nothing():
+    for name in ("memory-layout", "extreme-norms", "neighbours-do-not-matter"):
+        with pytest.raises(Gone, match="signal 6"):
+            module.PROPERTIES[name](fake("abort"))
+
+
+def test_a_child_is_never_sent_anything_but_float32():
+    with pytest.raises(pytest.skip.Exception):
+        module.PROPERTIES["dtypes"](fake("none"))
 
 
 ONLY = ("-k", "test_batch_is_singles")
@@ -37,10 +65,10 @@ ONLY = ("-k", "test_batch_is_singles")
 def test_without_a_backend_nothing_passes(tmp_path):
     done = run(tmp_path)
     assert done.returncode != 0
-    assert "--backend must name the backend" in done.stdout + done.stderr
+    assert "--kvassay-backend must name the backend" in done.stdout + done.stderr
 
 
 def test_an_unknown_backend_is_refused(tmp_path):
-    done = run(tmp_path, "--backend", "nobody")
+    done = run(tmp_path, "--kvassay-backend", "nobody")
     assert done.returncode != 0
     assert "no backend is called 'nobody'" in done.stdout + done.stderr
