@@ -72,7 +72,6 @@ class Claim:
     prediction: Callable[[Cell, str], float]
     delta: Delta
     meaning: str
-    kills: tuple[str, ...]
     scatter: Callable[[Cell, str, Effort], float] = lambda cell, part, effort: 0.0
     at_most: bool = False
     fewest_bits: int = 1
