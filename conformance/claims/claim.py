@@ -69,7 +69,6 @@ class Claim:
     prediction: Callable[[Cell, str], float]
     delta: Delta
     meaning: str
-    kills: tuple[str, ...]
     scatter: Callable[[Cell, str, Effort], float] = lambda cell, part, effort: 0.0
     limits: Callable[[Cell, str, Effort], Band] | None = None
     seeds: Mapping[Effort, int] = field(default_factory=dict)

@@ -145,8 +145,8 @@ class Question:
 @dataclass(frozen=True)
 class PaperClaim:
     """One sentence of a paper that studies decide. A question's standing is the claim's, or
-    its own where the paper only reports that part. `kills` are the faults (of
-    `conformance/faults.py`) that the first study with a judged quantity must catch."""
+    its own where the paper only reports that part. Faults that name the claim must be caught
+    by the first study with a judged quantity."""
 
     id: str
     sentence: str
@@ -155,7 +155,6 @@ class PaperClaim:
     needs: tuple[str, ...]
     meaning: str
     questions: tuple[Question, ...] = field(repr=False)
-    kills: tuple[str, ...] = ()
     unit: str = "a trial: fresh data, rotation and sketch"
 
     @property

@@ -161,6 +161,6 @@ class Outcome:
 
 
 def as_it_must(proof: str, caught: Sequence[str], missed: Sequence[str]) -> bool:
-    """Whether a fault was caught by all that must, or what has a `proof` that it is none, by
-    nobody."""
+    """Whether a fault was caught by all that must catch it, or an equivalent change, which has
+    a `proof`, by nobody."""
     return not caught if proof else bool(caught) and not missed

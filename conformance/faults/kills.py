@@ -19,7 +19,7 @@ from kvassay.conformance.run.reproduce import violates
 @dataclass(frozen=True)
 class Kill:
     """What the suite made of one fault: the claims and properties that it violates, and
-    those that had to catch it but did not. A fault that is none must violate nothing."""
+    those that had to catch it but did not. An equivalent change must violate nothing."""
 
     fault: Fault
     caught: tuple[str, ...]
@@ -37,7 +37,7 @@ def kill_table(
     properties: Mapping[str, Property] | None = None,
 ) -> Iterator[Kill]:
     """Runs every claim on every fault, in its cell, at seed 0, and on it the `properties`
-    whose attribute `catches` names it (all of them on a fault that is none)."""
+    whose attribute `catches` names it (all of them on an equivalent change)."""
     chosen = properties or {}
     if executor is None:
         yield from (kill(each, effort, chosen) for each in faults)
@@ -57,7 +57,7 @@ def kill(fault: Fault, effort: Effort, properties: Mapping[str, Property]) -> Ki
         entries = check(fault, settings).entries
         violated = {entry.id for entry in entries if entry.verdict == "violates"}
         caught = [claim.id for claim in CLAIMS if claim.id in violated]
-    expected = list(fault.hunters)
+    expected = list(fault.caught_by)
     for claim in PAPERS:
         if claim.id in expected and violates(Throughout(fault), claim):
             caught.append(claim.id)

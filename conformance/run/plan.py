@@ -58,7 +58,7 @@ def planned_entries(backend: Backend, settings: Settings) -> int:
 
 
 def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task]:
-    """The cells of the grid and the parts of claims planned for each, dearest cells first.
+    """The cells of the grid and the parts of claims planned for each, most expensive cells first.
 
     ValueError where the backend has none of the kinds or sketches asked for, or where a
     claim's delta cannot be resolved at a dimension asked for.

@@ -108,7 +108,7 @@ def show_claim(claim: Claim) -> None:
             _METHODS[claim.method] + ("; only too much violates" if claim.at_most else ""),
         ),
         ("violated", claim.meaning),
-        ("catches", f"{', '.join(claim.kills)} (`kvassay faults` tells what they are)"),
+        ("catches", faults_caught_by(claim.id)),
     ]
     for key, value in rows:
         table.add_row(key, escape(value))
@@ -121,6 +121,14 @@ def show_claim(claim: Claim) -> None:
         parts.add_row(part.name, part.statistic.replace("_", " "), escape(done))
     console.print(parts)
     console.print(_worked_example(claim))
+
+
+def faults_caught_by(claim_id: str) -> str:
+    """The faults that a claim must catch; "" if none names it."""
+    from kvassay.conformance import faults
+
+    found = faults.caught_by(claim_id)
+    return f"{', '.join(found)} (`kvassay faults` tells what they are)" if found else ""
 
 
 def _worked_example(claim: Claim) -> Table:
