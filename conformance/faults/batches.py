@@ -84,7 +84,7 @@ class MissingBarrier(Scalar):
         return np.where(stale[:, None], np.roll(decoded, 1, axis=0), decoded)
 
 
-@fault("H-rare-seeds", "kvassay")
+@fault("H-rare-seeds", "kvassay", caught_by=("every-seed",))
 class RareBadSeeds(TurboQuantMSE):
     """Two seeds in a hundred decode to zeros: the mean distortion trebles at 4 bits, but ten
     seeds in a row look perfect four times in five."""

@@ -155,7 +155,7 @@ class Renormalised(Scalar):
     inner_products = property()
 
 
-@fault("D-nan", "kvassay")
+@fault("D-nan", "kvassay", caught_by=("finite-answers",))
 class NanOnOneHot(Scalar):
     """A vector with one coordinate alone becomes NaN: the spread of its coordinates divides."""
 
