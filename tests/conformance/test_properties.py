@@ -3,11 +3,14 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from kvassay.conformance.isolation.backend import served
 from kvassay.conformance.isolation.child import Gone
+from kvassay.conformance.measure.cell import BackendFault
 from kvassay.properties import test_codec as module
+from kvassay.properties.strategies import refuses
 
 pytestmark = pytest.mark.once
 
@@ -49,14 +52,19 @@ def test_a_child_that_hangs_ends_the_search():
 
 
 def test_a_child_that_crashes_has_refused_nothing():
-    for name in ("memory-layout", "extreme-norms", "neighbours-do-not-matter"):
-        with pytest.raises(Gone, match="signal 6"):
-            module.PROPERTIES[name](fake("abort"))
+    with pytest.raises(Gone, match="signal 6"):
+        module.PROPERTIES["extreme-norms"](fake("abort"))
+    codec = fake("abort").codec("scalar", 16, 2, 0)
+    code = codec.encode(np.ones((2, 16), np.float32))
+    with pytest.raises(Gone, match="signal 6"):
+        refuses(lambda: codec.decode(code))
 
 
 def test_a_child_is_never_sent_anything_but_float32():
-    with pytest.raises(pytest.skip.Exception):
-        module.PROPERTIES["dtypes"](fake("none"))
+    codec = fake("none").codec("scalar", 16, 2, 0)
+    for dtype in (np.float16, np.float64):
+        with pytest.raises(BackendFault, match="the protocol sends float32 alone"):
+            codec.encode(np.ones((2, 16), dtype))
 
 
 ONLY = ("-k", "test_batch_is_singles")
