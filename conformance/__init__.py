@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kvassay.conformance.evidence.schema import Entry, Report
-    from kvassay.conformance.protocol import Backend, Capabilities, Codec
+    from kvassay.conformance.protocol import Backend, Capabilities, Codec, Offer
     from kvassay.conformance.run.check import check
     from kvassay.conformance.run.plan import Settings
 
-__all__ = ["Backend", "Capabilities", "Codec", "Entry", "Report", "Settings", "check"]
+__all__ = ["Backend", "Capabilities", "Codec", "Entry", "Offer", "Report", "Settings", "check"]
 
 _HOMES = {
     "Backend": "protocol",
     "Capabilities": "protocol",
     "Codec": "protocol",
+    "Offer": "protocol",
     "Entry": "evidence.schema",
     "Report": "evidence.schema",
     "Settings": "run.plan",

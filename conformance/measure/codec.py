@@ -57,17 +57,16 @@ def isotropic(trial: Trial) -> Statistics:
     pairs = float(np.sum(independent)) / cell.dim
     statistics["slope"] = (float(np.sum(estimate * truth)), float(np.sum(truth**2)))
     statistics["variance"] = (variance, pairs)
-    plain = cell.record.without_sketch
-    if plain in trial.backend.capabilities.kinds:
-        for name, bits in (("pi_over_2", cell.bits - 1), ("two_pi", cell.bits)):
-            if bits and trial.wants(name):
-                try:
-                    peer = trial.other(plain, bits)
-                except NotImplementedError:
-                    continue
-                peer_variance = squared_error(estimates(peer, peer.encode(x)))
-                if peer_variance:  # else there is no ratio
-                    statistics[name] = (variance, peer_variance)
+    plain, offered = cell.record.without_sketch, trial.backend.capabilities
+    for name, bits in (("pi_over_2", cell.bits - 1), ("two_pi", cell.bits)):
+        if plain and bits and trial.wants(name) and offered.has(plain, "", cell.dim, bits):
+            try:
+                peer = trial.other(plain, bits)
+            except NotImplementedError:
+                continue
+            peer_variance = squared_error(estimates(peer, peer.encode(x)))
+            if peer_variance:  # else there is no ratio
+                statistics[name] = (variance, peer_variance)
     return statistics
 
 

@@ -177,7 +177,10 @@ class Bench:
     def codec(self, half: Half, dim: int, bits: int, tensor: str, **options: Any) -> Judged | None:
         """The backend's codec for one tensor ("k" or "v"), or None where it offers none."""
         offered = self.backend.capabilities
-        if half.kind not in offered.kinds or half.sketch not in ("", *offered.sketches):
+        sketch = half.sketch if KINDS[half.kind].sketched else ""
+        if not offered.has(half.kind, sketch, dim, bits):
+            return None
+        if half.sketch not in ("", *offered.sketches):  # spectral may have one, too
             return None
         if half.sketch or half.kind == "spectral":
             options["sketch"] = half.sketch

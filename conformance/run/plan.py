@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from kvassay.conformance.claims.claim import Part
 from kvassay.conformance.claims.codec import BY_ID, CLAIMS
 from kvassay.conformance.measure.cell import EFFORTS, Cell, Effort
-from kvassay.conformance.protocol import Backend
+from kvassay.conformance.protocol import Backend, Capabilities
 from kvassay.reference.kinds import KINDS
 
 DIMS = (64, 80, 128, 576)
@@ -73,33 +73,32 @@ def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task
                 f"{what} {missing[0]!r} is not among what {backend.name} offers: "
                 f"{', '.join(offered) or 'none'}"
             )
+    claims = [BY_ID[name] for name in dict.fromkeys(settings.claims)] or list(CLAIMS)
+    tasks = []
+    for cell in _cells(capabilities, settings):
+        planned = tuple((claim.id, part) for claim in claims for part in claim.parts_for(cell))
+        for claim_id, part in planned:
+            BY_ID[claim_id].needed(cell, part.name, settings.effort)  # refuses what cannot be had
+        if planned:
+            tasks.append(Task(spec, cell, planned, settings.effort, settings.seed))
+    return tasks
+
+
+def _cells(capabilities: Capabilities, settings: Settings) -> list[Cell]:
+    """The cells of the grid that are on offer, the most expensive first."""
+    kinds = dict.fromkeys(settings.kinds or capabilities.kinds)
+    sketches = dict.fromkeys(settings.sketches or capabilities.sketches)
+    codecs = [
+        (kind, sketch)
+        for kind in kinds
+        if KINDS[kind].judged
+        for sketch in (sketches if KINDS[kind].sketched else ("",))
+    ]
     cells = [
         Cell(kind, sketch, dim, bits, not sketch or capabilities.decode_includes_sketch)
-        for kind in dict.fromkeys(settings.kinds or capabilities.kinds)
-        if KINDS[kind].judged
-        for sketch in (
-            dict.fromkeys(settings.sketches or capabilities.sketches)
-            if KINDS[kind].sketched
-            else ("",)
-        )
+        for kind, sketch in codecs
         for dim in sorted(set(settings.dims), reverse=True)
         for bits in sorted(set(settings.bits))
+        if capabilities.has(kind, sketch, dim, bits)
     ]
-    cells.sort(key=lambda cell: (-cell.dim, not cell.sketch))
-    claims = [BY_ID[name] for name in dict.fromkeys(settings.claims)] or list(CLAIMS)
-    chosen = [
-        (
-            cell,
-            tuple((claim.id, part) for claim in claims for part in claim.parts_for(cell)),
-        )
-        for cell in cells
-    ]
-    tasks = [
-        Task(spec, cell, planned, settings.effort, settings.seed)
-        for cell, planned in chosen
-        if planned
-    ]
-    for task in tasks:
-        for claim_id, part in task.planned:
-            BY_ID[claim_id].needed(task.cell, part.name, task.effort)
-    return tasks
+    return sorted(cells, key=lambda cell: (-cell.dim, not cell.sketch))

@@ -192,7 +192,6 @@ def quantizer(dim, bits, seed):
 ADAPTER = """
 from importlib.metadata import version
 
-from kvassay.conformance.adapters.package import require_offered
 from kvassay.conformance.protocol import Capabilities
 
 class Backend:
@@ -205,7 +204,6 @@ class Backend:
     def codec(self, kind, dim, bits, seed, **options):
         import example_quant
 
-        require_offered(self, kind, bits, range(1, 9), options)
         return example_quant.quantizer(dim, bits, seed)
 
 def backend():

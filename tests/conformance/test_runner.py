@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kvassay.conformance import Capabilities, Settings, check
+from kvassay.conformance import Capabilities, Offer, Settings, check
 from kvassay.conformance.claims.claim import ENTRY_ALPHA
 from kvassay.conformance.measure.memory import held_bytes
 from kvassay.conformance.run.plan import plan
@@ -235,6 +235,48 @@ def test_kinds_that_the_backend_lacks_are_refused():
 def test_impossible_capabilities_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         Capabilities(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kind": "magic"}, "kinds must be among scalar"),
+        ({"kind": "turboquant-prod"}, "sketches must name a sketch exactly when the kind has one"),
+        ({"kind": "scalar", "sketches": ("gaussian",)}, "sketches must name a sketch exactly"),
+        ({"kind": "scalar", "bits": (2, 9)}, "bits must be in 1..8, got 9"),
+        ({"kind": "scalar", "multiple_of": 0}, "multiple_of must be at least 1, got 0"),
+    ],
+)
+def test_impossible_offers_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Offer(**arguments)
+
+
+def test_offers_and_their_summary_are_not_given_both():
+    with pytest.raises(ValueError, match="left out where offers are given"):
+        Capabilities(kinds=("turboquant-mse",), offers=(Offer("scalar"),))
+
+
+def test_what_is_not_offered_is_neither_planned_nor_asked_for():
+    asked = []
+
+    class Backend:
+        name, version = "some", "1"
+        capabilities = Capabilities(
+            offers=(
+                Offer("scalar", bits=(2, 4), power_of_two=True),
+                Offer("turboquant-prod", sketches=("orthogonal",), bits=(3,), multiple_of=80),
+            )
+        )
+
+        def codec(self, kind, dim, bits, seed, **options):
+            asked.append((kind, options.get("sketch", ""), dim, bits))
+            return codec(kind, dim, bits, seed, **options)
+
+    settings = Settings(dims=(64, 80), bits=(2, 3), claims=("distortion",), effort="quick")
+    report = check(Backend(), settings)
+    assert set(asked) == {("scalar", "", 64, 2), ("turboquant-prod", "orthogonal", 80, 3)}
+    assert report.counts["conforms"] == report.planned == 4
 
 
 def test_held_bytes_counts_data_however_nested():
