@@ -136,7 +136,7 @@ class Trial:
         2 an instance with another seed."""
         key = (kind, bits, twin)
         if key not in self._codecs:
-            options = {"sketch": self.cell.sketch} if kind == "turboquant-prod" else {}
+            options = self.cell.beside(kind, bits).codec_options
             seed = int(self._sequence("codec").generate_state(2)[twin // 2] >> 1)
             codec = self.backend.codec(kind, self.cell.dim, bits, seed, **options)
             for method in ("encode", "decode", "nbytes"):

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from kvassay.conformance.claims.claim import EFFORTS, Part
 from kvassay.conformance.claims.codec import BY_ID, CLAIMS
-from kvassay.conformance.measure.cell import Cell, Effort
+from kvassay.conformance.discovery import arguments_for
+from kvassay.conformance.evidence.schema import entry_options
+from kvassay.conformance.measure.cell import WITH_SKETCH, Cell, Effort
 from kvassay.conformance.protocol import KINDS, Backend
 
 DIMS = (64, 80, 128, 576)
@@ -61,6 +63,11 @@ class Task:
     alpha: float
     seed: int
 
+    def command(self, claim: str) -> str:
+        """The command line that repeats what this task finds for one claim."""
+        options = entry_options(claim, self.cell, self.effort, self.seed)
+        return f"kvassay check {arguments_for(self.spec)} {options}"
+
 
 def planned_entries(backend: Backend, settings: Settings) -> int:
     """How many entries a run will have."""
@@ -89,7 +96,7 @@ def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task
         if kind in KINDS
         for sketch in (
             dict.fromkeys(settings.sketches or capabilities.sketches)
-            if kind == "turboquant-prod"
+            if kind == WITH_SKETCH
             else ("",)
         )
         for dim in sorted(set(settings.dims), reverse=True)
