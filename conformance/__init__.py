@@ -5,16 +5,16 @@ report = check("reference", Settings(effort="quick"))
 
 The rooms, in the order of the data: `protocol`, `packages` and `discovery` (a backend), `measure`
 (what is done with it for one seed), `statistics` (what the seeds leave possible), `claims` (what
-must hold), `run` (plan and execution), `evidence` (verdicts, records), `faults` (what a violation
-looks like), `doors` (command line, terminal, pytest).
+must hold), `evidence` (verdicts, records), `run` (plan and execution), `faults` (what a violation
+looks like), `assay` (all of it in one call), `doors` (command line, terminal, pytest).
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kvassay.conformance.assay import check
     from kvassay.conformance.evidence.schema import Entry, Report
     from kvassay.conformance.protocol import Backend, Capabilities, Codec, Offer
-    from kvassay.conformance.run.check import check
     from kvassay.conformance.run.plan import Settings
 
 __all__ = ["Backend", "Capabilities", "Codec", "Entry", "Offer", "Report", "Settings", "check"]
@@ -27,7 +27,7 @@ _HOMES = {
     "Entry": "evidence.schema",
     "Report": "evidence.schema",
     "Settings": "run.plan",
-    "check": "run.check",
+    "check": "assay",
 }
 
 

@@ -78,6 +78,11 @@ def _entry_points() -> tuple[metadata.EntryPoint, ...]:
     return tuple(metadata.entry_points(group=GROUP))
 
 
+def arguments_for(spec: str | Backend) -> str:
+    """How the command line names a backend: what it was found by, or what it says itself."""
+    return str(getattr(spec, "arguments", spec if isinstance(spec, str) else spec.name))
+
+
 def _made(spec: str) -> Backend:
     if ":" in spec and (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)

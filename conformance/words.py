@@ -6,8 +6,8 @@ from math import floor, log10
 
 from kvassay.conformance.claims.codec import CLAIMS
 from kvassay.conformance.evidence.outcome import WORST_FIRST
-from kvassay.conformance.evidence.read import CheckRun, Kill, PapersRun, Run
-from kvassay.conformance.evidence.schema import COUNTED, Entry, Finding
+from kvassay.conformance.evidence.read import CheckRun, PapersRun, Run
+from kvassay.conformance.evidence.schema import COUNTED, Entry, Finding, Kill
 
 Ends = tuple[float | None, float | None] | None
 
@@ -77,15 +77,6 @@ def band(item: Entry | Finding) -> str:
     if item.predicted is None:
         return f"{number(low)} to {number(high)}"
     return f"{number(item.predicted)} [{number(low)}, {number(high)}]"
-
-
-def cell(entry: Entry) -> str:
-    """Where in the grid, like "turboquant-prod orthogonal d=128 b=4"."""
-    return f"{codec(entry)} d={entry.dim} b={entry.bits}"
-
-
-def codec(entry: Entry) -> str:
-    return f"{entry.kind} {entry.sketch}".strip()
 
 
 def share(value: float) -> str:
@@ -245,8 +236,6 @@ def facts(run: Run, *settings: tuple[str, str]) -> Iterator[tuple[str, str]]:
         of = f" ({place} of {len(run.sources)})" if len(run.sources) > 1 else ""
         yield f"record{of}", source.file
         yield f"kvassay{of}", source.suite
-        if source.started:
-            yield f"started{of}", source.started
         for name, value in source.machine.items():
             yield f"{name}{of}", value
         for name, value in source.device.items():

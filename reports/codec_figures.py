@@ -47,7 +47,7 @@ def ratios_of_codecs(run: CheckRun, claim: str) -> Drawn | None:
     dimension. None where there is none."""
     panels: dict[str, dict[str, list[Entry]]] = {}
     for entry in _comparable(run, claim):
-        series = panels.setdefault(words.codec(entry), {})
+        series = panels.setdefault(entry.cell.codec, {})
         series.setdefault(f"d = {entry.dim}", []).append(entry)
     return _ratios(list(panels.items()), claim, f"{claim}-by-codec", across=4, height=2.5)
 
@@ -61,7 +61,7 @@ def ratios_of_backends(runs: Sequence[CheckRun], labels: Sequence[str], claim: s
         series: dict[str, list[Entry]] = {}
         for entry in _comparable(run, claim):
             if entry.dim == dim:
-                series.setdefault(words.codec(entry), []).append(entry)
+                series.setdefault(entry.cell.codec, []).append(entry)
         panels.append((label, series))
     return _ratios(panels, claim, f"{claim}-by-backend", across=5, height=1.75, note=f", d = {dim}")
 
@@ -290,7 +290,7 @@ def sizes(runs: Sequence[CheckRun], labels: Sequence[str]) -> list[Size]:
         places: dict[tuple[str, int], dict[str, Entry]] = {}
         for entry in run.entries:
             if entry.id == SIZES and entry.dim == dim and entry.estimate is not None:
-                places.setdefault((words.codec(entry), entry.bits), {})[entry.part] = entry
+                places.setdefault((entry.cell.codec, entry.bits), {})[entry.part] = entry
         full = {
             place: parts for place, parts in places.items() if {"taken", "declared"} <= set(parts)
         }

@@ -191,8 +191,7 @@ def _resolves(judged: Sequence[Entry], method: str) -> str:
 
 
 def _looks(diagnosis: Diagnosis) -> Looks:
-    where = f"{diagnosis.kind} {diagnosis.sketch}".strip()
-    where += ", bytes" if diagnosis.sizes else ", answers"
+    where = diagnosis.codec + (", bytes" if diagnosis.sizes else ", answers")
     if not diagnosis.matches:
         sentence = "No known fault explains this."
         if near := diagnosis.near:

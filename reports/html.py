@@ -106,5 +106,5 @@ def grid(entries: Sequence[Entry]) -> list[Row]:
     cell for each width."""
     rows: dict[tuple[str, str, int], dict[int, Entry]] = {}
     for entry in entries:
-        rows.setdefault((words.codec(entry), entry.part, entry.dim), {})[entry.bits] = entry
+        rows.setdefault((entry.cell.codec, entry.part, entry.dim), {})[entry.bits] = entry
     return sorted(rows.items(), key=lambda row: row[0])

@@ -5,13 +5,11 @@ is not applicable, or a known deviation, is skipped with its reason. What a pape
 never fails. Times are 0: a record has none, so that it is the same on every machine.
 
 Both schemas that readers of JUnit go by are satisfied, that of Jenkins's xUnit plugin and the
-stricter one for Ant; but Ant's wants a time of start, which records of `reproduce` lack.
+stricter one for Ant; but Ant's wants a time of start, which records lack.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from xml.etree import ElementTree
 
 from kvassay.conformance import words
@@ -81,10 +79,6 @@ def _suite(place: int, label: str, run: Run, cases: Sequence[Case]) -> ElementTr
             "skipped": str(counts["skipped"]),
         },
     )
-    with suppress(ValueError, OverflowError):  # a record that is older, or not to be trusted
-        started = datetime.fromisoformat(run.sources[0].started)
-        started = started.astimezone(UTC) if started.tzinfo else started
-        suite.set("timestamp", f"{started:%Y-%m-%dT%H:%M:%S}")
     properties = ElementTree.SubElement(suite, "properties")
     for name, value in _properties(run):
         ElementTree.SubElement(properties, "property", {"name": name, "value": value})
@@ -130,7 +124,7 @@ def _entry(label: str, entry: Entry, known: str = "") -> Case:
         kind, type_, found = "skipped", "known deviation", f"known deviation: {known}"
     return Case(
         f"{label}.{entry.id}",
-        f"{words.cell(entry)}, {entry.part}",
+        f"{entry.cell.label}, {entry.part}",
         kind,
         type_,
         found or "no reason given",
@@ -145,11 +139,12 @@ def _stale(label: str, name: str) -> Case:
 
 def _paper(label: str, row: PaperRow) -> Case:
     outcome = row.outcome
-    kind = "skipped" if outcome.words == ["not applicable"] else ""
+    kind = "skipped" if outcome.words == ("not applicable",) else ""
     if {"violates", "inconclusive"} & set(outcome.words):
         kind = "failure"
     if "error" in outcome.words:
         kind = "error"
     figures = f"ours {row.ours}, paper {row.paper or '–'}"
-    text = f"{outcome.outcome}: {outcome.detail}\n{figures}\n{row.command}"
-    return Case(f"{label}.{row.standing}", row.id, kind, outcome.outcome, outcome.detail, text)
+    said = "; ".join(outcome.words)
+    text = f"{said}: {outcome.detail}\n{figures}\n{row.command}"
+    return Case(f"{label}.{row.standing}", row.id, kind, said, outcome.detail, text)

@@ -162,7 +162,7 @@ def marginal_distances(run: PapersRun) -> Drawn | None:
     rows: dict[str, list[Entry | Finding]] = {}
     for entry in run.entries:
         if entry.id == "coordinate-law" and entry.estimate is not None:
-            rows.setdefault(f"{words.codec(entry)}, d = {entry.dim}", []).append(entry)
+            rows.setdefault(f"{entry.cell.codec}, d = {entry.dim}", []).append(entry)
     for finding in _findings(run, "low-rank-pathology", "marginals agree"):
         where = finding.where.split(",")[0]
         rows[f"TurboQuant, {where} keys, d = 1024"] = [finding]

@@ -100,7 +100,8 @@ def papers_page(run: PapersRun) -> PapersPage:
     verdict, sentence = words.papers_verdict(run)
     counts: dict[str, int] = {}
     for outcome in run.outcomes:
-        counts[outcome.outcome] = counts.get(outcome.outcome, 0) + 1
+        said = " but ".join(outcome.words)
+        counts[said] = counts.get(said, 0) + 1
     tensors = [(f"real tensors, {name}", text) for name, text in run.tensors.items()]
     return PapersPage(
         run=run,
@@ -108,7 +109,7 @@ def papers_page(run: PapersRun) -> PapersPage:
         sentence=sentence,
         reported=words.reported(run),
         tally=f"{words.plural(len(run.outcomes), 'claim')} = "
-        + " + ".join(f"{count} {word.replace('; ', ' but ')}" for word, count in counts.items()),
+        + " + ".join(f"{count} {word}" for word, count in counts.items()),
         rows=tuple(_row(run, outcome) for outcome in run.outcomes),
         reasons=tuple(_reasons(run)),
         facts=tuple(words.facts(run, *tensors)),

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kvassay.conformance.measure.cell import Cell, Effort, batch
+from kvassay.conformance.measure import Effort
+from kvassay.conformance.measure.cell import Cell, batch
 from kvassay.conformance.measure.codec import BINS
 from kvassay.conformance.statistics import design, intervals
 from kvassay.conformance.statistics.design import Look

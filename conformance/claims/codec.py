@@ -5,8 +5,8 @@ for: the limits for large d that many implementations use, never what one of the
 """
 
 from kvassay.conformance.claims.claim import ENTRY_ALPHA, Claim, Part, always, by_effort
-from kvassay.conformance.measure import inputs
-from kvassay.conformance.measure.cell import Cell, Effort, batch
+from kvassay.conformance.measure import Effort, inputs
+from kvassay.conformance.measure.cell import Cell, batch
 from kvassay.conformance.measure.codec import EVERY_SEED_VECTORS, SLOPE_FAMILIES
 from kvassay.conformance.statistics.intervals import Band
 from kvassay.reference import tails, theory

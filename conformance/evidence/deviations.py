@@ -5,12 +5,13 @@ A TOML file of theirs, a table for each:
     [[deviation]]
     claim = "size-accounting"            # or a property, like "zero-vectors"
     reason = "Indices take a byte each in memory."
-    issue = "https://..."                # optional, as are the next five, which narrow a claim
+    issue = "https://..."                # optional, as are the next six, which narrow a claim
     kind = "turboquant-prod"             # one or a list, as all of them
     sketch = "orthogonal"
     dim = [64, 128]
     bits = 3
     part = "taken"
+    options = {group = 32}               # further coordinates of a cell, by name
 
 Those of a published package stand behind its [package] table (kvassay.conformance.packages).
 Verdicts stay what they are; a run is *as expected* when each entry that does not conform is
@@ -27,13 +28,21 @@ from kvassay.conformance.claims.codec import BY_ID
 from kvassay.conformance.evidence.schema import Entry, Report
 from kvassay.conformance.packages import described
 
-NARROWING: dict[str, type] = {"kind": str, "sketch": str, "dim": int, "bits": int, "part": str}
+NARROWING: dict[str, tuple[type, ...]] = {
+    "kind": (str,),
+    "sketch": (str,),
+    "dim": (int,),
+    "bits": (int,),
+    "part": (str,),
+}
+OPTION = (int, float, str)  # what an option of a cell may be
 DEVIANT = ("violates", "inconclusive", "error")
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """One known deviation. `only` holds, for a field of an entry, the values it is about."""
+    """One known deviation. `only` holds, for a coordinate of a cell or for the part, the values
+    it is about."""
 
     claim: str
     reason: str
@@ -47,8 +56,9 @@ class Deviation:
 
     def is_about(self, entry: Entry) -> bool:
         """Whether the entry is one that this deviation speaks of, whatever its verdict."""
+        where = entry.cell.coordinates | {"part": entry.part}
         return self.claim == entry.id and all(
-            getattr(entry, name) in values for name, values in self.only.items()
+            where.get(name) in values for name, values in self.only.items()
         )
 
     def __str__(self) -> str:
@@ -130,12 +140,14 @@ def load(path: Path, properties: Iterable[str] = ()) -> tuple[Deviation, ...]:
 def _deviation(table: Any, place: str, properties: set[str]) -> Deviation:
     if not isinstance(table, dict):
         raise ValueError(f"{place} must be a table, got {table!r}")
-    if unknown := [name for name in table if name not in ("claim", "reason", "issue", *NARROWING)]:
+    known = ("claim", "reason", "issue", "options", *NARROWING)
+    if unknown := [name for name in table if name not in known]:
         raise ValueError(f"{place}: no key is called {unknown[0]!r}")
     for name in ("claim", "reason"):
         if not isinstance(table.get(name), str) or not table[name].strip():
             raise ValueError(f"{place} must have a {name}, a text")
-    if table["claim"] in properties and (narrowed := [n for n in NARROWING if n in table]):
+    narrowed = [name for name in (*NARROWING, "options") if name in table]
+    if table["claim"] in properties and narrowed:
         raise ValueError(f"{place}: a property cannot be narrowed to a {narrowed[0]}")
     if not isinstance(table.get("issue", ""), str):
         raise ValueError(f"{place}: issue must be a text, got {table['issue']!r}")
@@ -144,14 +156,25 @@ def _deviation(table: Any, place: str, properties: set[str]) -> Deviation:
             f"{place}: no claim or property is called {table['claim']!r}; `kvassay claims` lists "
             "the claims"
         )
-    only = {}
-    for name, wanted in NARROWING.items():
-        if name in table:
-            values = table[name] if isinstance(table[name], list) else [table[name]]
-            if not values or not all(type(value) is wanted for value in values):
-                raise ValueError(
-                    f"{place}: {name} must be {wanted.__name__} or a list of them, "
-                    f"got {table[name]!r}"
-                )
-            only[name] = tuple(values)
+    options = table.get("options", {})
+    if not isinstance(options, dict):
+        raise ValueError(f"{place}: options must be a table of names and values, got {options!r}")
+    only = {
+        name: _values(table[name], wanted, f"{place}: {name}")
+        for name, wanted in NARROWING.items()
+        if name in table
+    }
+    for name, value in options.items():
+        if name in NARROWING:
+            raise ValueError(f"{place}: {name} is no option; write it without options")
+        only[name] = _values(value, OPTION, f"{place}: {name}")
     return Deviation(table["claim"], table["reason"], table.get("issue", ""), only)
+
+
+def _values(value: Any, wanted: tuple[type, ...], place: str) -> tuple[Any, ...]:
+    """One value or a list of them."""
+    values = value if isinstance(value, list) else [value]
+    if not values or not all(type(each) in wanted for each in values):
+        names = " or ".join(each.__name__ for each in wanted)
+        raise ValueError(f"{place} must be {names} or a list of them, got {value!r}")
+    return tuple(values)

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from kvassay.conformance.evidence.read import CheckRun, PapersRun, RecordError, Run, place_of
+from kvassay.conformance.evidence.lines import RecordError
+from kvassay.conformance.evidence.read import CheckRun, PapersRun, Run
 
 Same = TypeVar("Same", CheckRun, PapersRun)
 
@@ -21,7 +22,7 @@ def merge_checks(runs: Sequence[CheckRun]) -> list[CheckRun]:
     overlap in part, or are the same record."""
     merged = []
     for group in _grouped(runs):
-        if _disjoint(group, lambda run: {place_of(entry) for entry in run.entries}):
+        if _disjoint(group, lambda run: {entry.place for entry in run.entries}):
             merged.append(_joined_check(group))
         else:
             merged.extend(group)
@@ -44,9 +45,9 @@ def _grouped(runs: Sequence[Same]) -> list[list[Same]]:
     for run in runs:
         key: tuple[Any, ...] = (run.name, run.version, run.kinds, run.sketches, run.effort)
         key += (run.seed, run.decode_includes_sketch, run.sources[0].suite)
-        key += (tuple(run.sources[0].device.items()),)
+        key += (run.measured_by, tuple(run.sources[0].device.items()))
         if isinstance(run, PapersRun):
-            key += (run.measured_by, tuple(run.tensors.items()))
+            key += tuple(run.tensors.items())
         groups[key].append(run)
     return list(groups.values())
 

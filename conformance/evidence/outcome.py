@@ -21,7 +21,7 @@ def codec_outcome(claim: Claim, entries: Sequence[Entry]) -> Outcome:
     return Outcome(
         claim.id,
         claim.standing,
-        worst,
+        (worst,),
         f"conforms in {good} of {len(applicable)} cells and parts",
         good,
         len(applicable),
@@ -54,7 +54,7 @@ def outcome(claim: PaperClaim, answered: Sequence[tuple[Question, Sequence[Findi
     return Outcome(
         claim.id,
         claim.standing,
-        "; ".join(words),
+        tuple(words),
         "; ".join(details),
         sum(verdict in ("conforms", "agrees") for verdict in everything),
         len(everything),

@@ -65,7 +65,6 @@ Signature = Mapping[Place, tuple[float, float]]  # coordinate and its uncertaint
 def diagnose(
     entries: Iterable[Entry],
     executor: Executor | None = None,
-    decode_includes_sketch: bool = True,
     faults: Sequence[Fault] = FAULTS,
     advance: Callable[[str], None] = lambda what: None,
 ) -> list[Diagnosis]:
@@ -76,8 +75,8 @@ def diagnose(
     kinds: dict[tuple[str, str], list[Entry]] = defaultdict(list)
     for entry in entries:
         # Without its sketch a reconstruction says nothing of the sketch's faults.
-        if decode_includes_sketch or not entry.sketch or "decode" not in BY_ID[entry.id].needs:
-            kinds[entry.kind, entry.sketch].append(entry)
+        if entry.cell.sketch_decoded or "decode" not in BY_ID[entry.id].needs:
+            kinds[entry.cell.kind, entry.cell.sketch].append(entry)
     diagnoses = []
     for (kind, sketch), group in kinds.items():
         violated = {entry.id for entry in group if entry.verdict == "violates"}
@@ -132,7 +131,7 @@ def contrasting(entries: Sequence[Entry]) -> list[Cell]:
     """Up to three cells of one kind in which faults look most different."""
     claims: dict[Cell, set[str]] = defaultdict(set)
     for entry in entries:
-        claims[_cell_of(entry)] |= {entry.id} if entry.verdict == "violates" else set()
+        claims[entry.cell] |= {entry.id} if entry.verdict == "violates" else set()
     worst = min(claims, key=lambda cell: (-len(claims[cell]), cell.dim, cell.bits))
     contrasts = (
         [cell for cell in claims if cell.dim != worst.dim and cell.bits == worst.bits],
@@ -145,15 +144,11 @@ def contrasting(entries: Sequence[Entry]) -> list[Cell]:
     ]
 
 
-def _cell_of(entry: Entry) -> Cell:
-    return Cell(entry.kind, entry.sketch, entry.dim, entry.bits)
-
-
 def found(entries: Iterable[Entry], cell: Cell) -> Signature:
     """The signature in the evidence of a run."""
     signature = {}
     for entry in entries:
-        if _cell_of(entry) == cell and entry.estimate is not None:
+        if entry.cell == cell and entry.estimate is not None:
             assert entry.interval is not None
             low, high = entry.interval
             # Intervals of a run hold at its alpha: some five standard errors to a side.

@@ -2,32 +2,17 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 
 import numpy as np
 
 from kvassay.conformance.claims.catalogue import PAPERS
 from kvassay.conformance.claims.codec import CLAIMS
-from kvassay.conformance.evidence.schema import as_it_must
+from kvassay.conformance.evidence.schema import Kill, as_it_must
 from kvassay.conformance.faults.fault import SPECTRAL, Fault, Property, Throughout
-from kvassay.conformance.measure.cell import Effort
+from kvassay.conformance.measure import Effort
 from kvassay.conformance.run.check import check
 from kvassay.conformance.run.plan import Settings
 from kvassay.conformance.run.reproduce import violates
-
-
-@dataclass(frozen=True)
-class Kill:
-    """What the suite made of one fault: the claims and properties that it violates, and
-    those that had to catch it but did not. An equivalent change must violate nothing."""
-
-    fault: Fault
-    caught: tuple[str, ...]
-    missed: tuple[str, ...]
-
-    @property
-    def ok(self) -> bool:
-        return as_it_must(self.fault.proof, self.caught, self.missed)
 
 
 def kill_table(
@@ -70,7 +55,15 @@ def kill(fault: Fault, effort: Effort, properties: Mapping[str, Property]) -> Ki
     missed = [name for name in expected if name not in caught]
     if not expected and not fault.proof:
         missed = ["any that names it"]
-    return Kill(fault, tuple(caught), tuple(missed))
+    return Kill(
+        fault.id,
+        fault.text,
+        fault.source,
+        fault.proof,
+        tuple(caught),
+        tuple(missed),
+        as_it_must(fault.proof, caught, missed),
+    )
 
 
 def _fails(holds: Property, fault: Fault) -> bool:

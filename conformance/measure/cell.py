@@ -1,24 +1,48 @@
 """A cell: one configuration of a backend, and how much a seed of it measures."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any
 
+from msgspec import Meta, Struct
+from msgspec.structs import force_setattr, replace
+
+from kvassay.conformance.measure import Effort
 from kvassay.reference.kinds import KINDS, Kind
 
-Effort = Literal["quick", "standard", "thorough"]
-EFFORTS: tuple[Effort, ...] = get_args(Effort)
+Option = tuple[str, int | float | str]
+
+TAKEN = ("kind", "sketch", "dim", "bits", "part", "claim", "seed")  # not for an option
 
 
-@dataclass(frozen=True, order=True)
-class Cell:
+class Cell(Struct, frozen=True, order=True, omit_defaults=True, forbid_unknown_fields=True):
     """One configuration of a backend. `sketch` is "" for kinds without one; where
-    `sketch_decoded` is False, decode leaves the sketch out."""
+    `sketch_decoded` is False, decode leaves the sketch out. `options`, in the order of their
+    names, are further coordinates, which the backend is given by name.
+
+    >>> cell = Cell("turboquant-prod", "orthogonal", 128, 4, options=(("group", 32),))
+    >>> str(cell)
+    'turboquant-prod/orthogonal d=128 b=4 group=32'
+    >>> cell.label
+    'turboquant-prod orthogonal d=128 b=4 group=32'
+    >>> cell.codec_options
+    {'sketch': 'orthogonal', 'group': 32}
+    """
 
     kind: str
     sketch: str
-    dim: int
-    bits: int
+    dim: Annotated[int, Meta(ge=1, le=2**20)]
+    bits: Annotated[int, Meta(ge=1, le=64)]
     sketch_decoded: bool = True
+    options: tuple[Option, ...] = ()
+
+    def __post_init__(self) -> None:
+        ordered = tuple(sorted(self.options, key=lambda option: option[0]))
+        names = [name for name, _ in ordered]
+        for name in names:
+            if not name.isidentifier() or name in TAKEN or names.count(name) > 1:
+                raise ValueError(f"option {name!r} must be a new identifier that stands once")
+        if ordered != self.options:
+            force_setattr(self, "options", ordered)
 
     @property
     def record(self) -> Kind:
@@ -30,9 +54,55 @@ class Cell:
         """Bits a coordinate of the codebook: one less where there is a sketch."""
         return self.record.scalar_bits(self.bits)
 
+    @property
+    def codec(self) -> str:
+        """Its kind and sketch, like "turboquant-prod orthogonal"."""
+        return codec_name(self.kind, self.sketch)
+
+    @property
+    def label(self) -> str:
+        """Where in the grid, like "turboquant-prod orthogonal d=128 b=4"."""
+        return f"{self.codec}{self._size()}"
+
     def __str__(self) -> str:
+        """The name that all randomness of the cell follows from."""
         sketch = f"/{self.sketch}" if self.sketch else ""
-        return f"{self.kind}{sketch} d={self.dim} b={self.bits}"
+        return f"{self.kind}{sketch}{self._size()}"
+
+    def _size(self) -> str:
+        further = "".join(f" {name}={value}" for name, value in self.options)
+        return f" d={self.dim} b={self.bits}{further}"
+
+    @property
+    def codec_options(self) -> dict[str, Any]:
+        """What `Backend.codec` is given beside kind, dimension, bits and seed."""
+        return ({"sketch": self.sketch} if self.sketch else {}) | dict(self.options)
+
+    @property
+    def command_options(self) -> str:
+        """The options of `kvassay check` that run this cell. ValueError if none do."""
+        if self.options:
+            raise ValueError(
+                f"`kvassay check` has no option for {self.options[0][0]}: run {self} from Python"
+            )
+        sketch = f" --sketch {self.sketch}" if self.sketch else ""
+        return f"--kind {self.kind}{sketch} --dim {self.dim} --bits {self.bits}"
+
+    @property
+    def coordinates(self) -> dict[str, int | float | str]:
+        """What a cell can be chosen by, its options included."""
+        own = ("kind", "sketch", "dim", "bits")
+        return {name: getattr(self, name) for name in own} | dict(self.options)
+
+    def beside(self, kind: str, bits: int) -> "Cell":
+        """The cell of another kind or width, with this one's sketch where that kind has one."""
+        sketch = self.sketch if KINDS[kind].sketched else ""
+        return replace(self, kind=kind, bits=bits, sketch=sketch)
+
+
+def codec_name(kind: str, sketch: str) -> str:
+    """A kind and its sketch, if it has one, as a text."""
+    return f"{kind} {sketch}".strip()
 
 
 class BackendFault(Exception):
@@ -64,12 +134,3 @@ def batch(dim: int, effort: Effort) -> Batch:
 
 def _within(value: int, low: int, high: int) -> int:
     return min(max(value, low), high)
-
-
-def cell_options(claim: str, cell: Any, effort: str, seed: int) -> str:
-    """The options of `kvassay check` that run one claim in one cell."""
-    sketch = f" --sketch {cell.sketch}" if cell.sketch else ""
-    return (
-        f" --claim {claim} --kind {cell.kind}{sketch} --dim {cell.dim} --bits {cell.bits} "
-        f"--effort {effort} --seed {seed}"
-    )

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvassay.conformance.measure.cell import BackendFault, Effort
+from kvassay.conformance.measure import Effort
+from kvassay.conformance.measure.cell import BackendFault
 from kvassay.conformance.measure.trial import Bench, Judged
 from kvassay.reference.kinds import SKETCHES
 from kvassay.reference.regimes import Sample

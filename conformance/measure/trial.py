@@ -9,8 +9,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from kvassay.conformance.measure import inputs, tensors
-from kvassay.conformance.measure.cell import BackendFault, Batch, Cell, Effort, batch
+from kvassay.conformance.measure import Effort, inputs, tensors
+from kvassay.conformance.measure.cell import BackendFault, Batch, Cell, batch
 from kvassay.conformance.protocol import Backend, Codec
 from kvassay.reference.kinds import KINDS
 from kvassay.reference.regimes import Regime, Sample
@@ -132,7 +132,7 @@ class Trial:
         2 an instance with another seed."""
         key = (kind, bits, twin)
         if key not in self._codecs:
-            options = {"sketch": self.cell.sketch} if KINDS[kind].sketched else {}
+            options = self.cell.beside(kind, bits).codec_options
             seed = int(self._sequence("codec").generate_state(2)[twin // 2] >> 1)
             codec = self.backend.codec(kind, self.cell.dim, bits, seed, **options)
             for method in ("encode", "decode", "nbytes"):

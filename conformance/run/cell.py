@@ -3,18 +3,19 @@
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from threadpoolctl import threadpool_limits
 
 from kvassay.conformance import discovery
 from kvassay.conformance.claims.claim import Claim, Part
 from kvassay.conformance.claims.codec import BY_ID
 from kvassay.conformance.evidence.schema import Entry
-from kvassay.conformance.measure.cell import BackendFault, BackendHung, cell_options
+from kvassay.conformance.measure.cell import BackendFault, BackendHung
 from kvassay.conformance.measure.codec import EXPERIMENTS
 from kvassay.conformance.measure.trial import Trial
 from kvassay.conformance.protocol import Backend
@@ -53,6 +54,15 @@ def run_cell(task: Task) -> list[Entry]:
         except ValueError as problem:
             return failed(task, str(problem))
         return _run(task, backend)
+
+
+def own_entries(task: Task, lines: Sequence[object]) -> list[Entry]:
+    """Lines of a record as the entries of this task. ValueError if they are another's."""
+    found = [line for line in lines if isinstance(line, Entry)]
+    planned = [(claim, part.name, task.cell) for claim, part in task.planned]
+    if [entry.place for entry in found] != planned or {entry.seed for entry in found} - {task.seed}:
+        raise ValueError(f"these are not the entries of {task.cell}")
+    return found
 
 
 def failed(task: Task, reason: str) -> list[Entry]:
@@ -142,10 +152,7 @@ def _open(task: Task) -> list[_Open]:
         entry = Entry(
             id=claim.id,
             part=part.name,
-            kind=task.cell.kind,
-            sketch=task.cell.sketch,
-            dim=task.cell.dim,
-            bits=task.cell.bits,
+            cell=task.cell,
             verdict="",
             estimate=None,
             interval=None,
@@ -157,14 +164,7 @@ def _open(task: Task) -> list[_Open]:
             smallest_violation=None,
             seed=task.seed,
             reason="",
-            reproduce=_command(task, claim),
+            reproduce=task.command(claim.id),
         )
         opened.append(_Open(claim, part, looks, entry))
     return opened
-
-
-def _command(task: Task, claim: Claim) -> str:
-    cell = task.cell
-    name = task.spec if isinstance(task.spec, str) else task.spec.name
-    name = getattr(task.spec, "arguments", name)
-    return f"kvassay check {name}{cell_options(claim.id, cell, task.effort, task.seed)}"

@@ -4,7 +4,10 @@ from dataclasses import dataclass
 
 from kvassay.conformance.claims.claim import Part
 from kvassay.conformance.claims.codec import BY_ID, CLAIMS
-from kvassay.conformance.measure.cell import EFFORTS, Cell, Effort
+from kvassay.conformance.discovery import arguments_for
+from kvassay.conformance.evidence.schema import entry_options
+from kvassay.conformance.measure import EFFORTS, Effort
+from kvassay.conformance.measure.cell import Cell
 from kvassay.conformance.protocol import Backend, Capabilities
 from kvassay.reference.kinds import KINDS
 
@@ -50,6 +53,11 @@ class Task:
     planned: tuple[tuple[str, Part], ...]
     effort: Effort
     seed: int
+
+    def command(self, claim: str) -> str:
+        """The command line that repeats what this task finds for one claim."""
+        options = entry_options(claim, self.cell, self.effort, self.seed)
+        return f"kvassay check {arguments_for(self.spec)} {options}"
 
 
 def planned_entries(backend: Backend, settings: Settings) -> int:

@@ -7,46 +7,48 @@ order of the plan, whatever ran them, so a run that was stopped goes on from its
 ends in the same bytes.
 """
 
-import hashlib
-import json
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
-from itertools import islice
 from math import isfinite
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from kvassay import reference
-from kvassay.conformance import discovery, measure
+from kvassay.conformance import discovery
 from kvassay.conformance.claims.catalogue import ALL
 from kvassay.conformance.claims.claim import Claim
 from kvassay.conformance.claims.question import PaperClaim, Quantity, Question
 from kvassay.conformance.evidence.outcome import JUDGED, codec_outcome, outcome
-from kvassay.conformance.evidence.schema import Entry, Finding, Outcome
-from kvassay.conformance.evidence.write import header
-from kvassay.conformance.measure import tensors
-from kvassay.conformance.measure.cell import EFFORTS, BackendFault, Effort
+from kvassay.conformance.evidence.schema import (
+    Entry,
+    Facts,
+    Finding,
+    Line,
+    Outcome,
+    PapersAsked,
+    StudyLine,
+    TrialLine,
+    outcome_counts,
+)
+from kvassay.conformance.evidence.write import Record, header
+from kvassay.conformance.measure import EFFORTS, Effort, tensors
+from kvassay.conformance.measure.cell import BackendFault
 from kvassay.conformance.measure.studies import STUDIES
 from kvassay.conformance.measure.study import run
 from kvassay.conformance.measure.trial import Bench
 from kvassay.conformance.protocol import Backend
-from kvassay.conformance.run.cell import failed, run_cell
+from kvassay.conformance.run.cell import failed, own_entries, run_cell
 from kvassay.conformance.run.execution import in_processes, one_thread
 from kvassay.conformance.run.plan import Settings as CheckSettings
 from kvassay.conformance.run.plan import Task as CellTask
 from kvassay.conformance.run.plan import plan as plan_cells
 from kvassay.conformance.statistics.intervals import compare, ends
-
-Line = dict[str, Any]
-
 
 DIMS = (64, 128)  # of the claims about a single codec
 
@@ -136,6 +138,16 @@ class Trial:
     tensors: str
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What one trial of a study gave: its figures by name, or the error that left none."""
+
+    study: str
+    trial: int
+    figures: Mapping[str, float]
+    error: str = ""
+
+
 Task = CellTask | Trial
 
 
@@ -163,10 +175,10 @@ def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task
     return tasks
 
 
-def run_task(task: Task) -> list[Line]:
-    """The lines of one task, without those that only the record needs."""
+def run_task(task: Task) -> list[Entry] | list[Measured]:
+    """What one task gives."""
     if isinstance(task, CellTask):
-        return [_entry(entry) for entry in run_cell(task)]
+        return run_cell(task)
     with threadpool_limits(limits=1), redirect_stdout(sys.stderr), np.errstate(all="ignore"):
         try:
             backend = discovery.load(task.spec) if isinstance(task.spec, str) else task.spec
@@ -176,7 +188,7 @@ def run_task(task: Task) -> list[Line]:
             return _failed(task, str(problem))
         except (Exception, SystemExit) as problem:
             return _failed(task, discovery.described(problem))
-    return [{"record": "trial", "study": task.study, "trial": task.index, "figures": figures}]
+    return [Measured(task.study, task.index, figures)]
 
 
 @cache
@@ -184,14 +196,10 @@ def _data(path: str) -> tensors.Tensors:
     return tensors.load(path) if path else tensors.shipped()
 
 
-def _failed(task: Task, reason: str) -> list[Line]:
+def _failed(task: Task, reason: str) -> list[Entry] | list[Measured]:
     if isinstance(task, CellTask):
-        return [_entry(entry) for entry in failed(task, reason)]
-    return [{"record": "trial", "study": task.study, "trial": task.index, "error": reason}]
-
-
-def _entry(entry: Entry) -> Line:
-    return {"record": "entry", **asdict(entry)}
+        return failed(task, reason)
+    return [Measured(task.study, task.index, {}, reason or "no reason given")]
 
 
 class Evidence:
@@ -205,38 +213,35 @@ class Evidence:
         self.errors: dict[str, str] = {}
         self._tables: dict[str, NDArray[np.float64]] = {}
 
-    def recorded(self, line: Line) -> Iterator[Line]:
-        """A task's line as the record has it: a study's figures are named once, before its
+    def recorded(self, found: Entry | Measured) -> Iterator[Line]:
+        """What a task gave as the record has it: a study's figures are named once, before its
         first trial, and have their values alone after that."""
-        if line["record"] == "trial":
-            study, figures = line["study"], line.get("figures")
-            if study not in self.names:
-                yield {"record": "study", "study": study, "figures": list(figures or ())}
-            line = {key: value for key, value in line.items() if key != "figures"}
-            if figures is not None and list(figures) == self.names[study]:
-                line["values"] = list(figures.values())
-            elif figures is not None:
-                line["error"] = "other figures than the first trial of this study"
-        yield line
+        if isinstance(found, Entry):
+            yield found
+            return
+        study, figures, error = found.study, found.figures, found.error
+        if study not in self.names:
+            yield StudyLine(study, tuple(figures))
+        if not error and list(figures) != self.names[study]:
+            error = "other figures than the first trial of this study"
+        values = () if error else tuple(map(float, figures.values()))
+        yield TrialLine(study, found.trial, values, error)
 
     def take(self, line: Line) -> None:
-        """Takes a line as the record has it. KeyError, TypeError or ValueError if it is not
-        one that this writes."""
-        if line["record"] == "entry":
-            fields = {key: value for key, value in line.items() if key != "record"}
-            for name in ("interval", "band"):
-                if fields[name] is not None:
-                    fields[name] = tuple(fields[name])
-            self.entries.append(Entry(**fields))
-        elif line["record"] == "study":
-            self.names[line["study"]], self.rows[line["study"]] = line["figures"], []
-        elif "error" in line:
-            self.errors.setdefault(line["study"], f"trial {line['trial']}: {line['error']}")
+        """Takes a line as the record has it. ValueError if it is not one that this writes."""
+        if isinstance(line, Entry):
+            self.entries.append(line)
+        elif isinstance(line, StudyLine):
+            self.names[line.study], self.rows[line.study] = list(line.figures), []
+        elif isinstance(line, TrialLine) and line.error:
+            self.errors.setdefault(line.study, f"trial {line.trial}: {line.error}")
+        elif isinstance(line, TrialLine):
+            values = np.array(line.values, dtype=np.float64)
+            if values.shape != (len(self.names[line.study]),) or not np.isfinite(values).all():
+                raise ValueError(f"values must be {len(self.names[line.study])} finite numbers")
+            self.rows[line.study].append(values)
         else:
-            values = np.array(line["values"], dtype=np.float64)
-            if values.shape != (len(self.names[line["study"]]),) or not np.isfinite(values).all():
-                raise ValueError(f"values must be {len(self.names[line['study']])} finite numbers")
-            self.rows[line["study"]].append(values)
+            raise ValueError("it is of another kind")
 
     def columns(self, study: str, names: Sequence[str]) -> list[NDArray[np.float64]]:
         """The figures called `names`, each over the trials. KeyError where one is missing."""
@@ -328,8 +333,8 @@ def violates(backend: Backend, claim: PaperClaim, trials: int = 10) -> bool:
     study = STUDIES[judged[0][1].study]
     evidence = Evidence()
     for index in range(trials * study.repeats):
-        for line in run_task(Trial(backend, study.id, index, 0, "")):
-            for stored in evidence.recorded(line):
+        for found in run_task(Trial(backend, study.id, index, 0, "")):
+            for stored in evidence.recorded(found):
                 evidence.take(stored)
     return any(
         _finding(claim, question, item, evidence).verdict == "violates"
@@ -359,25 +364,28 @@ def reproduce(
     data = _data(settings.tensors)
     tasks = plan(backend, loaded, settings)
     evidence = Evidence()
-    first = _header(backend, loaded, settings, data)
-    with _Record(path, first, tasks, evidence) as kept:
-        for task in tasks[: kept.done]:
-            on_task(_described(task))
-        rest = tasks[kept.done :]
+
+    def take(task: Task, lines: Sequence[Line]) -> None:
+        for line in _own(task, lines):
+            evidence.take(line)
+        on_task(_described(task))
+
+    with Record(path, header(backend, loaded, _asked(settings, data))) as kept:
+        rest = tasks[kept.resume(tasks, _length, take) :]
         with one_thread():
             results = (
                 in_processes(run_task, rest, workers, _failed)
                 if workers is not None
                 else map(run_task, rest)
             )
-            for task, lines in zip(rest, results, strict=True):
-                for line in lines:
-                    for stored in evidence.recorded(line):
-                        evidence.take(stored)
-                        kept.write(stored)
+            for task, result in zip(rest, results, strict=True):
+                for found in result:
+                    for line in evidence.recorded(found):
+                        evidence.take(line)
+                        kept.write(line)
                 on_task(_described(task))
         findings, outcomes = judge(evidence, settings)
-        kept.finish(findings, outcomes)
+        kept.finish([*findings, *outcomes], outcome_counts(outcomes))
     name = f"{loaded.name} {loaded.version}"
     return Results(name, settings, evidence.entries, findings, outcomes)
 
@@ -386,155 +394,23 @@ def _described(task: Task) -> str:
     return task.study if isinstance(task, Trial) else str(task.cell)
 
 
-@cache
-def _sources_hash() -> str:
-    """SHA-256 over the sources that decide what is measured: a run that other sources began
-    cannot go on from its record."""
-    digest = hashlib.sha256()
-    for package in (measure, reference):
-        for path in sorted(Path(package.__path__[0]).glob("*.py")):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
+def _asked(settings: Settings, data: tensors.Tensors) -> PapersAsked:
+    used: Facts = {"name": data.name, "sha256": data.sha256, "dim": data.dim}
+    return PapersAsked(settings.papers, settings.claims, settings.effort, settings.seed, used)
 
 
-def _header(
-    spec: str | Backend, backend: Backend, settings: Settings, data: tensors.Tensors
-) -> Line:
-    run = {
-        "command": "reproduce",
-        **asdict(settings),
-        "tensors": {"name": data.name, "sha256": data.sha256, "dim": data.dim},
-    }
-    first = header(spec if isinstance(spec, str) else backend.name, backend, run)
-    del first["started"]  # a run that is resumed ends in the same bytes as one that was not
-    first["measured_by"] = _sources_hash()
-    plain: Line = json.loads(json.dumps(first))
-    return plain
+def _length(task: Task) -> int:
+    """How many lines of a record a task has: with its first trial, a study's figures, too."""
+    return len(task.planned) if isinstance(task, CellTask) else 1 + (task.index == 0)
 
 
-class _Record:
-    """The record of a run on disk, or none. `done` tasks are in it already."""
-
-    def __init__(
-        self, path: Path | None, first: Line, tasks: Sequence[Task], evidence: Evidence
-    ) -> None:
-        self.done = 0
-        self._file: BinaryIO | None = None
-        self._complete = False
-        if path is None:
-            return
-        if not path.exists() or path.stat().st_size == 0:
-            self._file = path.open("wb")
-            self.write(first)
-            return
-        self._file = file = path.open("r+b")
-        try:
-            end = self._resume(path, first, tasks, evidence)
-        except ValueError:
-            file.close()
-            raise
-        file.seek(end)
-        if not self._complete:
-            file.truncate()
-
-    def __enter__(self) -> "_Record":
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def write(self, line: Line) -> None:
-        """Appends a line, at once, so that a killed run keeps it."""
-        if self._file is not None:
-            self._file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
-            self._file.flush()
-
-    def finish(self, findings: Sequence[Finding], outcomes: Sequence[Outcome]) -> None:
-        """Appends what was found, and the footer: the run is complete."""
-        if self._complete:
-            return
-        for finding in findings:
-            self.write({"record": "finding", **asdict(finding)})
-        for made in outcomes:
-            self.write({"record": "outcome", **asdict(made)})
-        counts = Counter(made.outcome for made in outcomes)
-        self.write({"record": "footer", "claims": len(outcomes), "outcomes": dict(counts)})
-
-    def _resume(self, path: Path, first: Line, tasks: Sequence[Task], evidence: Evidence) -> int:
-        """Takes what the record has; the place in the file where the next task goes."""
-        assert self._file is not None
-        end = place = 0
-        lines = self._lines(path)
-        header, place = next(lines, ({}, 0))
-        if header.get("record") != "header":
-            raise ValueError(
-                f"{str(path)!r} exists and is not a record of kvassay; name a new file"
-            )
-        if header != first:
-            differing = sorted({name for name, _ in _flat(first).items() ^ _flat(header).items()})
-            raise ValueError(
-                f"{str(path)!r} is the record of another run (it differs in "
-                f"{', '.join(differing) or 'its header'}); name a new file"
-            )
-        end = place
-        for task in tasks:
-            wanted = len(task.planned) if isinstance(task, CellTask) else 1
-            wanted += isinstance(task, Trial) and task.index == 0  # the names of its figures
-            taken = list(islice(lines, wanted))
-            if len(taken) < wanted:
-                return end
-            for line, _ in taken:
-                try:
-                    if not _belongs(line, task):
-                        raise ValueError("it is of another task")
-                    evidence.take(line)
-                except (KeyError, TypeError, ValueError):
-                    raise ValueError(
-                        f"{str(path)!r} does not hold what this run would have written after "
-                        f"{end} bytes; name a new file"
-                    ) from None
-            self.done += 1
-            end = taken[-1][1]
-        self._complete = any(line.get("record") == "footer" for line, _ in lines)
-        return end
-
-    def _lines(self, path: Path) -> Iterator[tuple[Line, int]]:
-        """Each whole line, and where it ends. One that was cut off is the end."""
-        assert self._file is not None
-        place = 0
-        for raw in self._file:
-            if not raw.endswith(b"\n"):
-                return
-            place += len(raw)
-            try:
-                line = json.loads(raw)
-            except ValueError:
-                raise ValueError(
-                    f"{str(path)!r} exists and is not a record of kvassay; name a new file"
-                ) from None
-            if not isinstance(line, dict):
-                raise ValueError(
-                    f"{str(path)!r} exists and is not a record of kvassay; name a new file"
-                )
-            yield line, place
-
-
-def _flat(header: Line) -> dict[str, str]:
-    """The header's values by name, those of its objects as object.name."""
-    flat: dict[str, str] = {}
-    for part, value in header.items():
-        inner = value.items() if isinstance(value, dict) else [("", value)]
-        flat |= {f"{part}.{name}".strip("."): json.dumps(each) for name, each in inner}
-    return flat
-
-
-def _belongs(line: Line, task: Task) -> bool:
+def _own(task: Task, lines: Sequence[Line]) -> Sequence[Line]:
+    """The lines of a record, if they are this task's. ValueError if they are another's."""
     if isinstance(task, CellTask):
-        cell = task.cell
-        own: Line = {"record": "entry", "kind": cell.kind, "dim": cell.dim, "bits": cell.bits}
-    elif line.get("record") == "study":
-        own = {"study": task.study}
-    else:
-        own = {"record": "trial", "study": task.study, "trial": task.index}
-    return own.items() <= line.items()
+        return own_entries(task, lines)
+    *named, last = lines
+    if [line.study for line in named if isinstance(line, StudyLine)] != [task.study] * len(named):
+        raise ValueError(f"the figures of {task.study} are not named")
+    if not isinstance(last, TrialLine) or (last.study, last.trial) != (task.study, task.index):
+        raise ValueError(f"this is not trial {task.index} of {task.study}")
+    return lines

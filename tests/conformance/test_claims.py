@@ -4,7 +4,8 @@ import pytest
 from kvassay.conformance import faults
 from kvassay.conformance.adapters.reference import backend as reference
 from kvassay.conformance.claims.codec import BY_ID, CLAIMS
-from kvassay.conformance.measure.cell import EFFORTS, Cell
+from kvassay.conformance.measure import EFFORTS
+from kvassay.conformance.measure.cell import Cell
 from kvassay.conformance.measure.codec import EXPERIMENTS
 from kvassay.conformance.measure.trial import Trial
 from kvassay.conformance.run.check import check

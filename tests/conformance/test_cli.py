@@ -64,7 +64,7 @@ def test_json_adds_up():
     found = json.loads(result.stdout)
     assert found["backend"] == "identity"
     assert found["planned"] == len(found["claims"]) == sum(found[key] for key in KEYS)
-    wanted = {"id", "kind", "dim", "bits", "verdict", "estimate", "interval", "predicted"}
+    wanted = {"id", "part", "cell", "verdict", "estimate", "interval", "predicted"}
     wanted |= {"n", "alpha", "beta", "seed", "reproduce"}
     assert all(wanted <= set(entry) for entry in found["claims"])
 
@@ -101,8 +101,8 @@ def test_own_file_can_be_checked_in_processes(own_backend, tmp_path):
         (["reference", "--bits", "9"], "9 is not in the range 1<=x<=8"),
         (["reference", "--kind", "vq"], "'vq' is not one of"),
         (["mine:Backend", "--kind", "scalar"], "kind 'scalar' is not among what mine offers"),
-        (["reference", "--record", "no/such/folder/file"], "cannot be written: No such file"),
-        (["reference", "--record", "mine.py"], "'mine.py' exists; name a new file or remove it"),
+        (["reference", "--record", "no/such/folder/file"], "cannot be used: No such file"),
+        (["reference", "--record", "mine.py"], "'mine.py' exists and is not a record"),
         (["mine:leaves"], "cannot be made: SystemExit: 0"),
         (["scalar_only:x"], "needs scalar_only, which is neither"),
     ],
@@ -120,15 +120,13 @@ def test_record_holds_header_entries_and_footer(tmp_path):
     printed = json.loads(run("check", "zero", *CELL, "--record", str(path), "--json").stdout)
     header, *entries, footer = map(json.loads, path.read_text().splitlines())
     assert header["record"] == "header"
-    assert header["schema"] == 1
+    assert header["schema"] == 2
     assert header["backend"]["name"] == "zero"
     assert header["run"]["seed"] == 0
     assert [entry.pop("record") for entry in entries] == ["entry"] * printed["planned"]
     assert entries == printed["claims"]
     assert footer["record"] == "footer"
-    assert {key: footer[key] for key in ("planned", *KEYS)} == {
-        key: printed[key] for key in ("planned", *KEYS)
-    }
+    assert footer["counts"] == {key: printed[key] for key in ("planned", *KEYS)}
 
 
 def test_same_seed_same_bytes_of_evidence(tmp_path):
@@ -223,7 +221,7 @@ def test_help_loads_nothing_heavy():
         "import sys; from kvassay.conformance.doors.cli import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
-        "heavy = {'numpy', 'scipy', 'rich'} & set(sys.modules)\n"
+        "heavy = {'numpy', 'scipy', 'rich', 'msgspec'} & set(sys.modules)\n"
         "sys.exit(f'loaded {heavy}' if heavy else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

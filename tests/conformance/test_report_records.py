@@ -2,13 +2,16 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from kvassay.conformance.evidence.lines import meant_line
 from kvassay.conformance.evidence.merge import merge_checks
 from kvassay.conformance.evidence.read import KillTable, RecordError, clean, read
-from kvassay.conformance.evidence.write import RecordWriter, header
+from kvassay.conformance.evidence.schema import CheckAsked, json_schema
+from kvassay.conformance.evidence.write import Record, header
 from kvassay.conformance.protocol import Capabilities
 from kvassay.conformance.run.check import check
 from kvassay.conformance.run.plan import Settings
@@ -18,13 +21,12 @@ def record(path, name="zero", dims=(64,), bits=(2,), effort="quick", **about):
     """A small record, as `kvassay check` writes it."""
     settings = Settings(dims=dims, bits=bits, effort=effort, claims=("distortion", "determinism"))
     run = check(name, settings)
-    backend = SimpleNamespace(name=name, version="1", capabilities=Capabilities(("scalar",)))
-    first = header(name, backend, asdict(settings))
-    first["backend"] |= about
-    with RecordWriter(path, first) as writer:
+    about = {"name": name, "version": "1", "capabilities": Capabilities(("scalar",))} | about
+    first = header(name, SimpleNamespace(**about), CheckAsked(**asdict(settings), diagnose=False))
+    with Record(path, first) as kept:
         for entry in run.entries:
-            writer.add(entry)
-        writer.finish(run.counts)
+            kept.write(entry)
+        kept.finish((), run.counts)
     return path
 
 
@@ -64,8 +66,8 @@ def first(lines, **values):
 
 BROKEN = {
     "no footer": (lambda lines: lines[:-1], "no footer"),
-    "newer schema": (lambda lines: lines[0].update(schema=2), "newer kvassay"),
-    "counts": (lambda lines: lines[-1].update(violates=0), "counts in its footer"),
+    "newer schema": (lambda lines: lines[0].update(schema=3), "newer kvassay"),
+    "counts": (lambda lines: lines[-1]["counts"].update(violates=0), "counts in its footer"),
     "an entry is gone": (lambda lines: lines[:1] + lines[2:], "counts in its footer"),
     "verdict changed": (lambda lines: first(lines, verdict="conforms"), "interval and band"),
     "verdict withdrawn": (lambda lines: first(lines, verdict="error"), "beside an estimate"),
@@ -80,13 +82,29 @@ BROKEN = {
     "an entry twice": (lambda lines: lines[:2] + lines[1:], "repeats an entry"),
     "footer in the middle": (lambda lines: [lines[0], lines[-1], *lines[1:]], "after its footer"),
     "unknown verdict": (lambda lines: first(lines, verdict="splendid"), "not among"),
-    "text for a number": (lambda lines: first(lines, estimate="1"), "another type"),
-    "interval of three": (lambda lines: first(lines, interval=[1, 2, 3]), "more than 2 items"),
+    "text for a number": (lambda lines: first(lines, estimate="1"), "got str, at estimate"),
+    "interval of three": (
+        lambda lines: first(lines, interval=[1, 2, 3]),
+        "length 2, got 3, at interval",
+    ),
     "interval turned": (lambda lines: first(lines, interval=[2, 1]), "ends before it begins"),
-    "huge dimension": (lambda lines: first(lines, dim=10**30), "out of range"),
-    "huge number": (lambda lines: first(lines, estimate=10**400), "infinite, undefined or beyond"),
-    "share above one": (lambda lines: first(lines, alpha=2), "not in 0..1"),
-    "field gone": (lambda lines: lines[1].pop("reason") and None, "lacks 'reason'"),
+    "huge dimension": (lambda lines: lines[1]["cell"].update(dim=10**30), "at cell.dim"),
+    "huge number": (lambda lines: first(lines, estimate=10**400), "out of range, at estimate"),
+    "share above one": (lambda lines: first(lines, alpha=2), "<= 1.0, at alpha"),
+    "field gone": (lambda lines: lines[1].pop("reason") and None, "required field reason"),
+    "field too many": (lambda lines: first(lines, html="<b>"), "unknown field html"),
+    "coordinate too many": (lambda lines: lines[1]["cell"].update(group=3), "unknown field group"),
+    "option that is a coordinate": (
+        lambda lines: lines[1]["cell"].update(options=[["dim", 3]]),
+        "option 'dim' must be a new identifier that stands once, at cell",
+    ),
+    "option without a command": (
+        lambda lines: lines[1]["cell"].update(options=[["group", 3]]),
+        "does not repeat it",
+    ),
+    "huge seed": (lambda lines: first(lines, seed=2**65), "a seed is above"),
+    "unknown kind of line": (lambda lines: first(lines, record="html"), "kind that is not known"),
+    "second header": (lambda lines: [lines[0], *lines], "second header"),
     "line that is no object": (lambda lines: [lines[0], 3, *lines[1:]], "no object"),
 }
 
@@ -118,9 +136,10 @@ def test_record_cut_off_within_a_line_is_refused_or_partial(whole, tmp_path, end
         b"{}\n",
         b'{"record": "header"}\n',
         b"[" * 100_000 + b"\n",
-        b'{"record": "header", "schema": 1}\n{"record": "footer"}\n',
-        b'{"schema": 1, "suite": "1", "effort": "quick", "faults": [{"id": 3}]}',
-        b'{"schema": 1, "suite": "1", "effort": "quick", "faults": 7}',
+        b'{"record": "header", "schema": 2}\n{"record": "footer"}\n',
+        b'{"schema": 2, "suite": "1", "machine": {}, "effort": "quick", "faults": [{"id": 3}]}',
+        b'{"schema": 2, "suite": "1", "machine": {}, "effort": "quick", "faults": 7}',
+        b'{"schema": 2, "suite": "1", "machine": {}, "effort": "quick", "faults": []}',
         b'{"effort": "quick", "faults": []}',
     ],
 )
@@ -149,7 +168,7 @@ def test_text_is_cleaned_of_what_steers_a_terminal_or_turns_a_line():
 def test_kill_table_is_read(tmp_path):
     path = tmp_path / "faults.json"
     kill = {"id": "A", "text": "", "source": "", "proof": "", "caught": ["x"], "missed": []}
-    table = {"schema": 1, "suite": "0.1.0", "machine": {"numpy": "2.4"}, "effort": "quick"}
+    table = {"schema": 2, "suite": "0.1.0", "machine": {"numpy": "2.4"}, "effort": "quick"}
     path.write_text(json.dumps({**table, "faults": [{**kill, "ok": True}]}, indent=1))
     found = read(path)
     assert isinstance(found, KillTable)
@@ -167,6 +186,38 @@ def test_kill_table_is_read(tmp_path):
     path.write_text(json.dumps({**table, "schema": 99, "faults": [{**kill, "ok": True}]}))
     with pytest.raises(RecordError, match="newer kvassay"):
         read(path)
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_a_record_of_schema_1_is_refused_with_what_to_do(whole, tmp_path, partial):
+    older = changed(whole, tmp_path, lambda lines: lines[0].update(schema=1))
+    with pytest.raises(RecordError, match=r"older kvassay .*: run its command again"):
+        read(older, partial)
+
+
+def test_the_schema_that_ships_is_current_and_holds_for_a_record(whole):
+    text = (Path(__file__).parents[2] / "docs/record.schema.json").read_text()
+    assert text == json_schema()
+    lines = [json.loads(line) for line in whole.read_text().splitlines()]
+    try:
+        from jsonschema import Draft202012Validator
+    except ImportError:  # then as the reader does
+        assert all(meant_line(line) for line in lines)
+        return
+    validator = Draft202012Validator(json.loads(text))
+    for line in lines:
+        validator.validate(line)
+    assert not validator.is_valid(lines[1] | {"n": -1})
+
+
+def test_long_texts_and_facts_of_other_types_are_cut_and_shown(whole, tmp_path):
+    def long(lines):
+        lines[0]["backend"]["name"] = "x" * 9999
+        lines[0]["machine"]["units"] = 3
+
+    run = read(changed(whole, tmp_path, long))
+    assert len(run.name) == 400
+    assert run.sources[0].machine["units"] == "3"
 
 
 def test_halves_of_a_grid_merge_whatever_machine_they_ran_on(tmp_path):

@@ -2,8 +2,8 @@
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,20 +18,69 @@ from kvassay.conformance.doors.cli.options import (
     VARIANT,
     WORKERS,
     Refusal,
+    chosen,
     progress_bar,
+    refusing_records,
     reporting,
     require_device_backend,
     set_device,
 )
-from kvassay.conformance.measure.cell import EFFORTS
+from kvassay.conformance.measure import EFFORTS
 from kvassay.reference.kinds import JUDGED, SKETCHES
 
 if TYPE_CHECKING:
-    from kvassay.conformance.evidence.deviations import Agreement
-    from kvassay.conformance.evidence.schema import Diagnosis, Entry, Report
-    from kvassay.conformance.evidence.write import RecordWriter
-    from kvassay.conformance.protocol import Capabilities
+    from kvassay.conformance.evidence.deviations import Agreement, Deviation
+    from kvassay.conformance.evidence.schema import Entry, Report
+    from kvassay.conformance.protocol import Backend
     from kvassay.conformance.run.plan import Settings
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is checked: the options that make the settings of a run."""
+
+    kinds: tuple[str, ...]
+    sketches: tuple[str, ...]
+    dims: tuple[int, ...]
+    bits: tuple[int, ...]
+    claims: tuple[str, ...]
+    effort: Literal["quick", "standard", "thorough"]
+    seed: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the backend runs: on which device, and in which process."""
+
+    device: str | None
+    variant: str | None
+    isolate: bool
+    python: str | None
+    command: str | None
+    startup_limit: float | None
+    request_limit: float | None
+
+    @property
+    def apart(self) -> bool:
+        """Whether it has a process of its own."""
+        return self.isolate or self.python is not None or self.command is not None
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The time limits that were given."""
+        given = {"startup_limit": self.startup_limit, "request_limit": self.request_limit}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Output:
+    """What is made of what was found."""
+
+    record: Path | None
+    report_to: Path | None
+    as_json: bool
+    deviations: Path | None
+    no_diagnosis: bool
 
 
 @click.command()
@@ -69,7 +118,7 @@ if TYPE_CHECKING:
 @click.option(
     "--record",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the evidence to this new file, as JSON lines.",
+    help="Append the evidence to this file; a run that was stopped goes on from it.",
 )
 @REPORT
 @AS_JSON
@@ -94,177 +143,149 @@ if TYPE_CHECKING:
 @click.option(
     "--request-limit", type=float, help="Seconds that it may take for one answer.  [default: 30]"
 )
-def check(
-    backend: str | None,
-    kinds: tuple[str, ...],
-    sketches: tuple[str, ...],
-    dims: tuple[int, ...],
-    bits: tuple[int, ...],
-    claims: tuple[str, ...],
-    effort: Literal["quick", "standard", "thorough"],
-    seed: int,
-    workers: int | None,
-    record: Path | None,
-    report_to: Path | None,
-    as_json: bool,
-    deviations: Path | None,
-    no_diagnosis: bool,
-    device: str | None,
-    variant: str | None,
-    isolate: bool,
-    python: str | None,
-    command: str | None,
-    startup_limit: float | None,
-    request_limit: float | None,
-) -> None:
+def check(backend: str | None, workers: int | None, **options: Any) -> None:
     """Hold BACKEND, a name or module:factory, against the claims.
 
     The option of a list can be given several times. Exit code: 0 everything applicable
     conforms, 1 something violates, 2 bad input, 3 nothing violates but something is
     inconclusive or failed. With --deviations: 0 all is as expected.
     """
-    from kvassay.conformance import discovery
     from kvassay.conformance.doors.terminal.codec import show_report
-    from kvassay.conformance.evidence import deviations as known
-    from kvassay.conformance.isolation import backend as isolation
-    from kvassay.conformance.run import check as run
-    from kvassay.conformance.run import plan
-    from kvassay.conformance.run.execution import cores
+    from kvassay.conformance.evidence.deviations import compare
+    from kvassay.conformance.run.plan import Settings
 
-    if record is not None and not record.name:
-        raise Refusal("--record must name a file")
-    if (backend is None) == (command is None):
-        raise Refusal("name a BACKEND or --exec" + ", not both" * (backend is not None))
-    if python is not None and command is not None:
-        raise Refusal("--python is for a BACKEND, not for --exec")
-    apart = isolate or python is not None or command is not None
-    given = {"startup_limit": startup_limit, "request_limit": request_limit}
-    limits = {name: limit for name, limit in given.items() if limit is not None}
-    if limits and not apart:
-        option = "--" + min(limits).replace("_", "-")
-        raise Refusal(f"{option} needs --isolate, --python or --exec")
-    spec: Any = backend
-    loaded: Any
-    set_device(device, variant)
+    place, output = chosen(Place, options), chosen(Output, options)
+    _refuse_contradictions(backend, place, output)
     try:
-        declared = None
-        if deviations:
-            from kvassay.properties.test_codec import PROPERTIES
-
-            declared = known.load(deviations, PROPERTIES)
-        if apart:
-            spec = loaded = isolation.apart(backend, python, command, **limits)
-        else:
-            with redirect_stdout(sys.stderr):
-                loaded = discovery.load(spec)
-            require_device_backend(loaded, device, variant)
-        workers = workers or cores()
-        settings = plan.Settings(kinds, sketches, dims, bits, claims, effort, seed)
-        planned = plan.planned_entries(loaded, settings)
+        known = _known(output.deviations)
+        found = _backend(backend, place)
+        settings = Settings(**vars(chosen(Grid, options)))
+        planned = _planned(found, settings)
     except ValueError as problem:
         raise Refusal(str(problem)) from None
-    if not planned:
-        kinds_there = ", ".join(loaded.capabilities.kinds)
-        raise Refusal(
-            f"nothing is planned: {', '.join(claims)} says nothing about {kinds_there} "
-            "at these bits"
-        )
-    arguments = str(getattr(loaded, "arguments", backend))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
-    with reporting(report_to, record) as (kept, write_report):
-        with (
-            _recording(kept, arguments, loaded, settings) as writer,
-            progress_bar(planned) as advance,
-        ):
-            found: list[Entry] = []
-
-            def on_entry(entry: "Entry") -> None:
-                if writer:
-                    writer.add(entry)
-                found.append(entry)
-                advance(f"d={entry.dim} {entry.kind}")
-
-            try:
-                report = run.check(spec, settings, workers=workers, on_entry=on_entry)
-            except KeyboardInterrupt:
-                hint = f"; {record} keeps them, without a footer" if record else ""
-                click.echo(f"stopped after {len(found)} of {planned} entries{hint}", err=True)
-                sys.exit(130)
-            diagnoses = []
-            if not (no_diagnosis or claims):  # a single claim looks like many faults
-                diagnoses = _diagnosed(report, loaded.capabilities, workers, advance)
-            if writer:
-                for diagnosis in diagnoses:
-                    writer.add_diagnosis(diagnosis)
-                writer.finish(report.counts)
-        agreement = known.compare(declared, report.entries) if declared is not None else None
-        if as_json:
-            _print_json(report, diagnoses, agreement)
+    spec: Any = found if place.apart else backend
+    with reporting(output.report_to, output.record) as (kept, write_report):
+        run = _Run(spec, found, settings, planned, workers)
+        report = run.checked(output, kept)
+        agreement = compare(known, report.entries) if known is not None else None
+        if output.as_json:
+            _print_json(report, agreement)
         else:
-            show_report(report, settings, diagnoses, agreement)
-        write_report(declared)  # last: if it cannot be written, the verdict is there
+            show_report(report, settings, report.diagnoses, agreement)
+        write_report(known, run.stopped)  # last: if it cannot be written, the verdict is there
     sys.exit(report.exit_code if agreement is None else agreement.exit_code(report))
 
 
-@contextmanager
-def _recording(
-    path: Path | None, spec: str, backend: Any, settings: "Settings"
-) -> "Iterator[RecordWriter | None]":
-    from dataclasses import asdict
+def _refuse_contradictions(backend: str | None, place: Place, output: Output) -> None:
+    if output.record is not None and not output.record.name:
+        raise Refusal("--record must name a file")
+    if (backend is None) == (place.command is None):
+        raise Refusal("name a BACKEND or --exec" + ", not both" * (backend is not None))
+    if place.python is not None and place.command is not None:
+        raise Refusal("--python is for a BACKEND, not for --exec")
+    if place.limits and not place.apart:
+        option = "--" + min(place.limits).replace("_", "-")
+        raise Refusal(f"{option} needs --isolate, --python or --exec")
 
-    from kvassay.conformance.evidence.write import RecordWriter, header
 
+def _known(path: Path | None) -> "tuple[Deviation, ...] | None":
+    """The known deviations, if there is a list."""
     if path is None:
-        yield None
-        return
-    try:
-        writer = RecordWriter(path, header(spec, backend, asdict(settings)))
-    except FileExistsError:
-        raise Refusal(f"{str(path)!r} exists; name a new file or remove it") from None
-    except OSError as problem:
-        raise Refusal(f"{str(path)!r} cannot be written: {problem.strerror}") from None
-    with writer:
-        yield writer
+        return None
+    from kvassay.conformance.evidence.deviations import load
+    from kvassay.properties.test_codec import PROPERTIES
+
+    return load(path, PROPERTIES)
 
 
-def _diagnosed(
-    report: "Report",
-    capabilities: "Capabilities",
-    workers: int,
-    advance: "Callable[[str], None]",
-) -> "list[Diagnosis]":
-    """Which known faults the violations look like."""
-    if not report.counts["violates"]:
-        return []
-    from concurrent.futures import BrokenExecutor
+def _backend(spec: str | None, place: Place) -> "Backend":
+    from kvassay.conformance import discovery
 
-    from kvassay.conformance.faults.diagnosis import diagnose
-    from kvassay.conformance.run.execution import process_pool
+    set_device(place.device, place.variant)
+    if place.apart:
+        from kvassay.conformance.isolation.backend import apart
 
-    executor = process_pool(workers)
-    try:
-        return diagnose(
-            report.entries,
-            executor,
-            capabilities.decode_includes_sketch,
-            advance=lambda what: advance(f"as {what}?"),
+        return apart(spec, place.python, place.command, **place.limits)
+    assert spec is not None
+    with redirect_stdout(sys.stderr):
+        loaded = discovery.load(spec)
+    require_device_backend(loaded, place.device, place.variant)
+    return loaded
+
+
+def _planned(backend: "Backend", settings: "Settings") -> int:
+    """How many entries the run will have."""
+    from kvassay.conformance.run.plan import planned_entries
+
+    planned = planned_entries(backend, settings)
+    if not planned:
+        raise Refusal(
+            f"nothing is planned: {', '.join(settings.claims)} says nothing about "
+            f"{', '.join(backend.capabilities.kinds)} at these bits"
         )
-    except (KeyboardInterrupt, BrokenExecutor):
+    return planned
+
+
+class _Run:
+    """A run that shows how far it is, and can be stopped."""
+
+    def __init__(
+        self, spec: Any, backend: "Backend", settings: "Settings", planned: int, workers: int | None
+    ) -> None:
+        self.spec, self.backend, self.settings = spec, backend, settings
+        self.planned, self.workers = planned, workers
+        self.stopped = False
+        self._found: list[Entry] = []
+
+    def checked(self, output: Output, record: Path | None) -> "Report":
+        """What was found, and what it looks like: a single claim looks like many faults."""
+        from concurrent.futures import BrokenExecutor
+
+        from kvassay.conformance import check
+        from kvassay.conformance.run.execution import cores
+
+        with refusing_records(record), progress_bar(self.planned) as advance:
+
+            def on_entry(entry: "Entry") -> None:
+                self._found.append(entry)
+                advance(f"d={entry.dim} {entry.kind}")
+
+            try:
+                return check(
+                    self.spec,
+                    self.settings,
+                    workers=self.workers or cores(),
+                    record=record,
+                    diagnose=not (output.no_diagnosis or self.settings.claims),
+                    on_entry=on_entry,
+                    on_suspect=lambda what: advance(f"as {what}?"),
+                )
+            except (KeyboardInterrupt, BrokenExecutor):
+                return self._what_is_left(output.record)
+
+    def _what_is_left(self, record: Path | None) -> "Report":
+        """The verdict, if it was the diagnosis that was stopped; else this ends here."""
+        from kvassay.conformance.evidence.schema import Report
+
+        hint = f"; {record} keeps them: the same command goes on from there" if record else ""
+        if len(self._found) < self.planned:
+            text = f"stopped after {len(self._found)} of {self.planned} entries{hint}"
+            click.echo(text, err=True)
+            sys.exit(130)
+        self.stopped = True
         click.echo("no diagnosis: it was stopped", err=True)
-        return []
-    finally:
-        executor.shutdown(wait=False, cancel_futures=True)
+        return Report(self.backend.name, self.backend.version, self.planned, tuple(self._found))
 
 
-def _print_json(
-    report: "Report", diagnoses: "list[Diagnosis]", agreement: "Agreement | None"
-) -> None:
+def _print_json(report: "Report", agreement: "Agreement | None") -> None:
     import json
-    from dataclasses import asdict
+
+    from kvassay.conformance.evidence.schema import plain
 
     result: dict[str, Any] = {"backend": report.name, "version": report.version, **report.counts}
-    result["diagnoses"] = [asdict(diagnosis) for diagnosis in diagnoses]
+    result["diagnoses"] = [plain(diagnosis) for diagnosis in report.diagnoses]
     if agreement is not None:
         result["deviations"] = agreement.summary
-    result["claims"] = [asdict(entry) for entry in report.entries]
+    result["claims"] = [plain(entry) for entry in report.entries]
     click.echo(json.dumps(result, allow_nan=False, indent=1))

@@ -6,7 +6,7 @@ from typing import Literal
 import click
 
 from kvassay.conformance.doors.cli.options import Refusal, progress_bar
-from kvassay.conformance.measure.cell import EFFORTS
+from kvassay.conformance.measure import EFFORTS
 
 
 @click.command()
@@ -29,6 +29,7 @@ def faults(
     import json
 
     from kvassay.conformance.doors.terminal.faults import show_kills
+    from kvassay.conformance.evidence.schema import plain
     from kvassay.conformance.evidence.write import suite
     from kvassay.conformance.faults import select
     from kvassay.conformance.faults.kills import kill_table
@@ -46,20 +47,9 @@ def faults(
         kills = []
         for kill in kill_table(chosen, effort, executor, PROPERTIES):
             kills.append(kill)
-            advance(kill.fault.id)
+            advance(kill.id)
     if as_json:
-        rows = [
-            {
-                "id": kill.fault.id,
-                "text": kill.fault.text,
-                "source": kill.fault.source,
-                "proof": kill.fault.proof,
-                "caught": kill.caught,
-                "missed": kill.missed,
-                "ok": kill.ok,
-            }
-            for kill in kills
-        ]
+        rows = [plain(kill) for kill in kills]
         click.echo(json.dumps({**suite(), "effort": effort, "faults": rows}, indent=1))
     else:
         show_kills(kills, effort)

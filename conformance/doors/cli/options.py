@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -38,6 +39,15 @@ REPORT = click.option(
     type=click.Path(path_type=Path),
     help="Write a report of this run: .html, .md, .xml (JUnit) or a folder for all.",
 )
+
+
+Group = TypeVar("Group")
+
+
+def chosen(group: type[Group], options: dict[str, Any]) -> Group:
+    """Those of a command's options that a dataclass groups."""
+    names = [field.name for field in fields(group)]  # type: ignore[arg-type]
+    return group(**{name: options[name] for name in names})
 
 
 class Refusal(click.ClickException):
@@ -76,11 +86,11 @@ def reports_writer() -> "Callable[..., list[Path]]":
 @contextmanager
 def reporting(
     out: Path | None, record: Path | None
-) -> "Iterator[tuple[Path | None, Callable[[Any], None]]]":
+) -> "Iterator[tuple[Path | None, Callable[[Any, bool], None]]]":
     """The record that a run keeps, of its own if a report is wanted and no record, and what
     writes the report. What would make it impossible is refused before the run."""
     if out is None:
-        yield record, lambda known: None
+        yield record, lambda known, partial: None
         return
     from tempfile import TemporaryDirectory
 
@@ -94,13 +104,28 @@ def reporting(
     with TemporaryDirectory() as folder:
         kept = record or Path(folder, "run.jsonl")
 
-        def write_report(known: Any) -> None:
+        def write_report(known: Any, partial: bool) -> None:
             try:
-                write([kept], out, known=known)
+                write([kept], out, known=known, partial=partial)
             except ValueError as problem:
                 raise Refusal(f"no report: {problem}") from None
 
         yield kept, write_report
+
+
+@contextmanager
+def refusing_records(record: Path | None) -> "Iterator[None]":
+    """Refuses a record that a run can neither begin nor go on from."""
+    from kvassay.conformance.evidence.lines import RecordError
+
+    try:
+        yield
+    except RecordError as problem:
+        raise Refusal(str(problem)) from None
+    except OSError as problem:
+        if record is None:
+            raise
+        raise Refusal(f"{str(record)!r} cannot be used: {problem.strerror}") from None
 
 
 @contextmanager

@@ -62,7 +62,7 @@ def show_report(
 
 def _looks_like(diagnosis: Diagnosis) -> Iterator[Text]:
     """The known faults that fit, or that none does."""
-    where = f"{diagnosis.kind} {diagnosis.sketch}".strip() + ", size" * diagnosis.sizes
+    where = diagnosis.codec + ", size" * diagnosis.sizes
     if not diagnosis.matches:
         near = diagnosis.near
         near_text = f" (nearest, {near.fit:.0%}: {near.fault})" if near else ""
@@ -82,7 +82,7 @@ def _agreement(agreement: Agreement) -> Iterator[Text]:
         issue = f" ({known.issue})" if known.issue else ""
         yield Text(f"known deviation, {number} entries: {name}: {known.reason}{issue}", style="dim")
     for entry in agreement.unexpected[:SHOWN]:
-        text = f"NOT known: {entry.id}, {entry.part}, {_cell(entry)}: {entry.verdict}"
+        text = f"NOT known: {entry.id}, {entry.part}, {entry.cell.label}: {entry.verdict}"
         yield Text(text, style="bold red")
     if len(agreement.unexpected) > SHOWN:
         yield Text(f"... and {len(agreement.unexpected) - SHOWN} more", style="bold red")
@@ -133,7 +133,7 @@ def _finding(claim: Claim, entries: Sequence[Entry]) -> Panel:
     for heading in ("where", "measured [interval]", "should be [band]", "seeds"):
         table.add_column(escape(heading), justify="right" if heading == "seeds" else "left")
     for entry in worst[:SHOWN]:
-        where = f"{_cell(entry)}, {entry.part}"
+        where = f"{entry.cell.label}, {entry.part}"
         style = STYLES[entry.verdict]
         table.add_row(
             escape(where),
@@ -168,10 +168,6 @@ def _finding(claim: Claim, entries: Sequence[Entry]) -> Panel:
         title_align="left",
         border_style=STYLES[worst[0].verdict],
     )
-
-
-def _cell(entry: Entry) -> str:
-    return f"{entry.kind} {entry.sketch}".strip() + f" d={entry.dim} b={entry.bits}"
 
 
 def measured(estimate: float | None, interval: tuple[float | None, float | None] | None) -> str:

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from kvassay.conformance.faults.kills import Kill
+from kvassay.conformance.evidence.schema import Kill
 
 
 def show_kills(kills: Sequence[Kill], effort: str) -> None:
@@ -23,14 +23,12 @@ def show_kills(kills: Sequence[Kill], effort: str) -> None:
         caught = Text(", ".join(kill.caught) or "nobody", style=style)
         if kill.missed:
             caught.append(f"; missed by {', '.join(kill.missed)}", style="bold red")
-        if kill.fault.proof:
-            caught.append(
-                f", and equivalent: {kill.fault.proof}", style="dim" if kill.ok else style
-            )
-        table.add_row(kill.fault.id, escape(kill.fault.text), caught)
+        if kill.proof:
+            caught.append(f", and equivalent: {kill.proof}", style="dim" if kill.ok else style)
+        table.add_row(kill.id, escape(kill.text), caught)
     console.print(table)
-    bad = [kill.fault.id for kill in kills if not kill.ok]
-    alike = sum(bool(kill.fault.proof) for kill in kills)
+    bad = [kill.id for kill in kills if not kill.ok]
+    alike = sum(bool(kill.proof) for kill in kills)
     verdict = "all caught" + (f", and none of {alike} equivalent changes" if alike else "")
     if bad:
         verdict = f"NOT caught as they must be: {', '.join(bad)}"

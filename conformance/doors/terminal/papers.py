@@ -45,7 +45,7 @@ def show_results(results: Results) -> None:
         table.add_row(
             outcome.id,
             outcome.standing,
-            _coloured(outcome.outcome),
+            _coloured(outcome.words),
             f"{outcome.holds} of {outcome.of}" if outcome.of else "-",
         )
     console.print(table)
@@ -63,18 +63,15 @@ def show_results(results: Results) -> None:
                 console.print(_answer(claim, question, found))
                 if all_of_it:
                     console.print(_quantities(found))
-        elif outcome.outcome not in ("conforms", "not applicable"):
+        elif not {"conforms", "not applicable"} & set(outcome.words):
             console.print(f"{claim.id}: `kvassay check --claim {claim.id}` shows where")
     for line in _reasons(results.findings):
         console.print(line)
     console.print(_sentence(results))
 
 
-def _coloured(outcome: str) -> Text:
-    text = Text()
-    for part in outcome.split("; "):
-        text.append("; " if text else "").append(part, style=COLOURS[part])
-    return text
+def _coloured(words: Sequence[str]) -> Text:
+    return Text("; ").join(Text(word, style=COLOURS[word]) for word in words)
 
 
 def _answer(claim: PaperClaim, question: Question, found: Sequence[Finding]) -> Text:
