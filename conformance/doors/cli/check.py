@@ -122,11 +122,13 @@ def check(
 
     The option of a list can be given several times. Exit code: 0 everything applicable
     conforms, 1 something violates, 2 bad input, 3 nothing violates but something is
-    inconclusive or failed. With --deviations: 0 all is as expected.
+    inconclusive or failed, 130 the run was stopped (--json then prints the entries so far, with
+    "stopped": true). With --deviations: 0 all is as expected.
     """
     from kvassay.conformance import discovery
     from kvassay.conformance.doors.terminal.codec import show_report
     from kvassay.conformance.evidence import deviations as known
+    from kvassay.conformance.evidence.schema import Report
     from kvassay.conformance.isolation import backend as isolation
     from kvassay.conformance.run import check as run
     from kvassay.conformance.run import plan
@@ -189,6 +191,9 @@ def check(
                 report = run.check(spec, settings, workers=workers, on_entry=on_entry)
             except KeyboardInterrupt:
                 hint = f"; {record} keeps them, without a footer" if record else ""
+                if as_json:
+                    partial = Report(loaded.name, loaded.version, planned, tuple(found))
+                    _print_json(partial, [], None, stopped=True)
                 click.echo(f"stopped after {len(found)} of {planned} entries{hint}", err=True)
                 sys.exit(130)
             diagnoses = []
@@ -258,12 +263,17 @@ def _diagnosed(
 
 
 def _print_json(
-    report: "Report", diagnoses: "list[Diagnosis]", agreement: "Agreement | None"
+    report: "Report",
+    diagnoses: "list[Diagnosis]",
+    agreement: "Agreement | None",
+    stopped: bool = False,
 ) -> None:
+    """The report as one JSON object; `stopped` says that entries that were planned are missing."""
     import json
     from dataclasses import asdict
 
     result: dict[str, Any] = {"backend": report.name, "version": report.version, **report.counts}
+    result["stopped"] = stopped
     result["diagnoses"] = [asdict(diagnosis) for diagnosis in diagnoses]
     if agreement is not None:
         result["deviations"] = agreement.summary
