@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, Phase, settings
 
 from kvassay.conformance import Capabilities, Settings, check
 from kvassay.conformance.adapters import reference
@@ -44,6 +45,23 @@ def test_a_failure_fails_the_command_and_can_be_reproduced(tmp_path):
     assert done.returncode == 1
     assert "1 failed" in done.stdout
     assert "@reproduce_failure" in done.stdout
+
+
+@pytest.fixture(autouse=True)
+def _the_same_examples_every_time():
+    """Properties that are called here directly search like those in pytest, without shrinking."""
+    settings.register_profile(
+        "tests",
+        max_examples=40,
+        phases=[Phase.generate],
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    settings.load_profile("tests")
+    yield
+    settings.load_profile("default")
 
 
 def fake(fault):
@@ -135,8 +153,8 @@ def test_seeds_are_within_what_the_protocol_says():
             seeds.append(seed)
             return TurboQuantMSE(dim, bits, seed)
 
-    settings = Settings(dims=(64,), bits=(2,), effort="quick")
-    assert check(Listening(), settings).counts["conforms"]
+    small = Settings(dims=(64,), bits=(2,), effort="quick")
+    assert check(Listening(), small).counts["conforms"]
     judged = len(seeds)
     module.PROPERTIES["two-seeds-two-codecs"](Listening())
     assert len(seeds) > judged > 0
