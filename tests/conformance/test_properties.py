@@ -78,12 +78,13 @@ def test_a_child_that_hangs_ends_the_search():
 
 
 def test_a_child_that_crashes_has_refused_nothing():
-    with pytest.raises(Gone, match="signal 6"):
-        module.PROPERTIES["extreme-norms"](fake("abort"))
     codec = fake("abort").codec("scalar", 16, 2, 0)
     code = codec.encode(np.ones((2, 16), np.float32))
     with pytest.raises(Gone, match="signal 6"):
         refuses(lambda: codec.decode(code))
+    with pytest.raises((Gone, pytest.skip.Exception)) as caught:  # a skip here would be no failure
+        module.PROPERTIES["extreme-norms"](fake("abort"))
+    assert caught.type is Gone
 
 
 def test_a_child_is_never_sent_anything_but_float32():
