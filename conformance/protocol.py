@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from kvassay.reference.kinds import KINDS, SKETCHES
 
+SEEDS = 2**31  # the suite asks for seeds below this one, so that each fits a signed 32-bit number
+
 
 @dataclass(frozen=True)
 class Offer:
@@ -115,6 +117,9 @@ def _require_known(name: str, values: tuple[str, ...], known: tuple[str, ...]) -
 class Codec(Protocol):
     """Maps float vectors (N, d) to a code and back. The code is any object.
 
+    The codec normalises: vectors come in with any norm, and a codec whose table is for unit
+    vectors takes the norms out, stores them in the code and puts them back in `decode`.
+
     Optional methods, each of which opens further claims:
     `inner_products(q, code)`  (M, d) queries to (M, N) estimates of <q_i, x_j>;
                                where it is missing, q @ decode(code).T is judged
@@ -124,13 +129,19 @@ class Codec(Protocol):
     """
 
     def encode(self, x: NDArray[np.float32], /) -> Any:
-        """The code of the rows of `x`, float32 of shape (N, d)."""
+        """The code of the rows of `x`, float32 of shape (N, d), of any norms, 0 among them."""
 
     def decode(self, code: Any, /) -> Any:
-        """The reconstruction, an array of shape (N, d)."""
+        """The reconstruction, an array of shape (N, d), with the norms of what was encoded."""
 
     def nbytes(self, code: Any, /) -> int:
-        """Bytes the code takes for its N vectors, side information included."""
+        """All bytes that decoding the N vectors of `code` needs beside the codec itself.
+
+        They are the packed indices, the norms, and what else the code has for each vector or
+        block: scales, zero points, the signs of a sketch, the norms of residuals. What the
+        codec makes from its seed and all codes share does not count: the codebook, the
+        rotation, the matrix of a sketch.
+        """
 
 
 class Backend(Protocol):
@@ -153,6 +164,8 @@ class Backend(Protocol):
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
         """A codec; `bits` counts the payload bits per coordinate, the sketch bit included.
 
+        `seed` is an int with 0 <= seed < 2**31 and fixes all that is random in the codec: the
+        same seed gives the same codec, two seeds give two independent rotations.
         `options` is sketch="gaussian" or "orthogonal" for "turboquant-prod" and "scalar-prod";
         for "spectral" it is calibration=x, tokens (N, d) to calibrate on,
         allocation="uniform" or "water-filling", sketch="" or a sketch on the semantic part,

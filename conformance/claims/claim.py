@@ -53,6 +53,7 @@ class Claim:
       "distance"  sup distance of a CDF, Dvoretzky-Kiefer-Wolfowitz
       "worst"     must hold for every seed; the largest value, no chance involved
       "every"     must lie in `limits` for every seed; the value nearest to a limit or beyond it
+    If `of_papers`, it is a sentence of theirs, else the suite's own; `source` says which.
     `prediction(cell, part)` comes from reference/theory.py. `delta(cell, part, effort)` is
     the band's half-width, relative to the prediction for the first two and absolute otherwise;
     if `at_most`, the band has no lower end. `scatter(cell, part, effort)` is one seed's expected
@@ -76,6 +77,7 @@ class Claim:
     at_most: bool = False
     fewest_bits: int = 1
     beta: float = BETA
+    of_papers: bool = True
 
     @property
     def alpha(self) -> float:

@@ -222,7 +222,8 @@ CLAIMS: tuple[Claim, ...] = (
         id="every-seed",
         sentence="No seed has a distortion or a slope, over a few isotropic vectors, that chance "
         "would leave a correct codec in one run of five million.",
-        source="TurboQuant, theorems 1 and 2; QJL, lemma 3.2; bounds in reference/tails.py",
+        source="ours, of what the theorems on means say of a single seed: reference/tails.py",
+        of_papers=False,
         standing="derived",
         needs=("decode",),
         kinds=kinds_with("distortion", "slope"),
@@ -241,6 +242,7 @@ CLAIMS: tuple[Claim, ...] = (
         sentence="Vectors with norms from 1e-3 to 1e3 of every family get answers without NaN "
         "or infinity.",
         source="interface",
+        of_papers=False,
         standing="theorem",
         needs=("decode",),
         kinds=JUDGED,
@@ -385,6 +387,7 @@ CLAIMS: tuple[Claim, ...] = (
         sentence="A further vector takes no more than d b / 8 bytes and its side information, "
         "and no more than the backend declares.",
         source="interface",
+        of_papers=False,
         standing="theorem",
         needs=("nbytes",),
         kinds=JUDGED,
@@ -404,6 +407,7 @@ CLAIMS: tuple[Claim, ...] = (
         sentence="A vector's reconstruction is the same encoded alone, in a batch, and beside "
         "a loud neighbour.",
         source="interface",
+        of_papers=False,
         standing="theorem",
         needs=("decode",),
         kinds=JUDGED,
@@ -424,6 +428,7 @@ CLAIMS: tuple[Claim, ...] = (
         sentence="The same seed and input give the same reconstruction, from any instance and "
         "whatever is encoded in between.",
         source="interface",
+        of_papers=False,
         standing="theorem",
         needs=("decode",),
         kinds=JUDGED,

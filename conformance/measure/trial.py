@@ -129,11 +129,11 @@ class Trial:
 
     def other(self, kind: str, bits: int, twin: int = 0) -> "Judged":
         """The same seed's codec of another kind or width; `twin` 1 is a second instance,
-        2 an instance with another seed."""
+        2 or 4 an instance with another seed."""
         key = (kind, bits, twin)
         if key not in self._codecs:
             options = self.cell.beside(kind, bits).codec_options
-            seed = int(self._sequence("codec").generate_state(2)[twin // 2] >> 1)
+            seed = int(self._sequence("codec").generate_state(3)[twin // 2] >> 1)
             codec = self.backend.codec(kind, self.cell.dim, bits, seed, **options)
             for method in ("encode", "decode", "nbytes"):
                 if not callable(getattr(codec, method, None)):

@@ -148,7 +148,8 @@ def check(backend: str | None, workers: int | None, **options: Any) -> None:
 
     The option of a list can be given several times. Exit code: 0 everything applicable
     conforms, 1 something violates, 2 bad input, 3 nothing violates but something is
-    inconclusive or failed. With --deviations: 0 all is as expected.
+    inconclusive or failed, 130 the run was stopped (--json then prints the entries so far, with
+    "stopped": true). With --deviations: 0 all is as expected.
     """
     from kvassay.conformance.doors.terminal.codec import show_report
     from kvassay.conformance.evidence.deviations import compare
@@ -262,28 +263,35 @@ class _Run:
                     on_suspect=lambda what: advance(f"as {what}?"),
                 )
             except (KeyboardInterrupt, BrokenExecutor):
-                return self._what_is_left(output.record)
+                return self._what_is_left(output)
 
-    def _what_is_left(self, record: Path | None) -> "Report":
+    def _what_is_left(self, output: Output) -> "Report":
         """The verdict, if it was the diagnosis that was stopped; else this ends here."""
         from kvassay.conformance.evidence.schema import Report
 
+        record = output.record
         hint = f"; {record} keeps them: the same command goes on from there" if record else ""
+        entries = tuple(self._found)
+        report = Report(self.backend.name, self.backend.version, self.planned, entries)
         if len(self._found) < self.planned:
+            if output.as_json:
+                _print_json(report, None, stopped=True)
             text = f"stopped after {len(self._found)} of {self.planned} entries{hint}"
             click.echo(text, err=True)
             sys.exit(130)
         self.stopped = True
         click.echo("no diagnosis: it was stopped", err=True)
-        return Report(self.backend.name, self.backend.version, self.planned, tuple(self._found))
+        return report
 
 
-def _print_json(report: "Report", agreement: "Agreement | None") -> None:
+def _print_json(report: "Report", agreement: "Agreement | None", stopped: bool = False) -> None:
+    """The report as one JSON object; `stopped` says that entries that were planned are missing."""
     import json
 
     from kvassay.conformance.evidence.schema import plain
 
     result: dict[str, Any] = {"backend": report.name, "version": report.version, **report.counts}
+    result["stopped"] = stopped
     result["diagnoses"] = [plain(diagnosis) for diagnosis in report.diagnoses]
     if agreement is not None:
         result["deviations"] = agreement.summary

@@ -68,8 +68,8 @@ def show_devices(devices: list[dict[str, str]], chosen: int | None, why_none: st
 def show_claims() -> None:
     """A row for each claim, those of the papers first."""
     console = Console()
-    codec_claims = [claim for claim in CLAIMS if claim.source != "interface"]
-    interface = [claim for claim in CLAIMS if claim.source == "interface"]
+    codec_claims = [claim for claim in CLAIMS if claim.of_papers]
+    interface = [claim for claim in CLAIMS if not claim.of_papers]
     for title, claims in (
         ("Of a codec: `kvassay check` and `kvassay reproduce`", codec_claims),
         ("Of attention, regimes and SpectralQuant: `kvassay reproduce`", PAPER_CLAIMS),
