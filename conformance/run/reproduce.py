@@ -11,7 +11,7 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -35,7 +35,7 @@ from kvassay.conformance.evidence.write import header
 from kvassay.conformance.measure import tensors
 from kvassay.conformance.measure.cell import BackendFault, Effort
 from kvassay.conformance.measure.studies import STUDIES
-from kvassay.conformance.measure.study import run
+from kvassay.conformance.measure.study import Figure, run
 from kvassay.conformance.measure.trial import Bench
 from kvassay.conformance.protocol import Backend
 from kvassay.conformance.run.cell import failed, run_cell
@@ -210,10 +210,11 @@ class Evidence:
         first trial, and have their values alone after that."""
         if line["record"] == "trial":
             study, figures = line["study"], line.get("figures")
+            names = _written(figures or ())
             if study not in self.names:
-                yield {"record": "study", "study": study, "figures": list(figures or ())}
+                yield {"record": "study", "study": study, "figures": names}
             line = {key: value for key, value in line.items() if key != "figures"}
-            if figures is not None and list(figures) == self.names[study]:
+            if figures is not None and names == self.names[study]:
                 line["values"] = list(figures.values())
             elif figures is not None:
                 line["error"] = "other figures than the first trial of this study"
@@ -238,13 +239,18 @@ class Evidence:
                 raise ValueError(f"values must be {len(self.names[line['study']])} finite numbers")
             self.rows[line["study"]].append(values)
 
-    def columns(self, study: str, names: Sequence[str]) -> list[NDArray[np.float64]]:
-        """The figures called `names`, each over the trials. KeyError where one is missing."""
+    def columns(self, study: str, figures: Sequence[Figure]) -> list[NDArray[np.float64]]:
+        """The figures, each over the trials. KeyError where one is missing."""
         places = {name: place for place, name in enumerate(self.names.get(study, []))}
-        chosen = [places[name] for name in names]
+        chosen = [places[name] for name in _written(figures)]
         if study not in self._tables or len(self._tables[study]) != len(self.rows[study]):
             self._tables[study] = np.array(self.rows[study])
         return [self._tables[study][:, place] for place in chosen]
+
+
+def _written(figures: Iterable[Figure]) -> list[str]:
+    """Figures as the record has them."""
+    return [str(figure) for figure in figures]
 
 
 def judge(evidence: Evidence, settings: Settings) -> tuple[list[Finding], list[Outcome]]:
@@ -275,7 +281,7 @@ def _finding(
         "where": quantity.where,
         "study": quantity.study,
         "method": quantity.method,
-        "figures": quantity.figures,
+        "figures": tuple(_written(quantity.figures)),
         "band": ends(quantity.band),
         "predicted": quantity.predicted,
         "paper": quantity.paper,
@@ -292,6 +298,9 @@ def _finding(
     try:
         columns = evidence.columns(quantity.study, quantity.figures)
     except KeyError:
+        # It cannot be told here whether the backend or the study lacks it: a backend that offers
+        # the codec's kind may still lack the width, the rotation, inner products or a decoded
+        # sketch. That the study has it is what a test holds against the reference.
         return without("not applicable", f"{claim.id} needs {', '.join(claim.needs)}")
     undefined = "the figures are 0 or too large for a ratio, a logarithm or a distance"
     try:
