@@ -3,9 +3,9 @@
 from kvassay.conformance import Settings, check
 report = check("reference", Settings(effort="quick"))
 
-The rooms, in the order of the data: `protocol` and `discovery` (a backend), `measure` (what is
-done with it for one seed), `statistics` (what the seeds leave possible), `claims` (what must
-hold), `run` (plan and execution), `evidence` (verdicts, records), `faults` (what a violation
+The rooms, in the order of the data: `protocol`, `packages` and `discovery` (a backend), `measure`
+(what is done with it for one seed), `statistics` (what the seeds leave possible), `claims` (what
+must hold), `run` (plan and execution), `evidence` (verdicts, records), `faults` (what a violation
 looks like), `doors` (command line, terminal, pytest).
 """
 

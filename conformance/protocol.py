@@ -15,9 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-KINDS = ("scalar", "turboquant-mse", "turboquant-prod")
-STUDIED = ("scalar-prod", "spectral")  # `reproduce` uses them, `check` has no claims on them
-SKETCHES = ("gaussian", "orthogonal")
+from kvassay.reference.kinds import KINDS, SKETCHES
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Capabilities:
 
     def __post_init__(self) -> None:
         for name, values, known in (
-            ("kinds", self.kinds, KINDS + STUDIED),
+            ("kinds", self.kinds, tuple(KINDS)),
             ("sketches", self.sketches, SKETCHES),
         ):
             if unknown := [value for value in values if value not in known]:

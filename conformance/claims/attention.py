@@ -58,7 +58,7 @@ def _kl_is_half_variance() -> Iterator[Quantity]:
     for half in ROTATED_HALVES:
         for bits in (4, 6):
             # The next cumulants are smaller than the second by its own order.
-            delta = 0.02 + theory.product_variance(128, bits, half.kind, half.sketch or "gaussian")
+            delta = 0.02 + theory.product_variance(128, bits, half.sketch)
             yield Quantity(
                 f"{half}, n={bits}",
                 "softmax",
@@ -73,7 +73,7 @@ def _kl_ratio_is_variance_ratio() -> Iterator[Quantity]:
     for sketch, half in PROD.items():
         for bits in (4, 6):
             predicted = theory.two_pi(128, bits, sketch)
-            delta = 0.05 + theory.product_variance(128, bits, half.kind, sketch)
+            delta = 0.05 + theory.product_variance(128, bits, sketch)
             yield Quantity(
                 f"{sketch}, n={bits}",
                 "softmax",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kvassay.conformance.claims.claim import Standing
 from kvassay.conformance.measure.studies import STUDIES
-from kvassay.conformance.measure.study import BITS, SKETCHES, Figure
+from kvassay.conformance.measure.study import BITS, Figure
 from kvassay.conformance.statistics.intervals import (
     Band,
     Interval,
@@ -34,6 +34,7 @@ from kvassay.conformance.statistics.samples import (
     rank_interval,
 )
 from kvassay.reference import regimes
+from kvassay.reference.kinds import SKETCHES
 
 Array = NDArray[np.float64]
 
@@ -212,10 +213,10 @@ def by_sketch(
 
 
 def energy_interval(columns: Array, alpha: float) -> tuple[Interval, float]:
-    """Energy distance of two clouds; the low end is 0 where the permutation test does not
-    reject. The permutations are the same each time."""
+    """Energy distance of two clouds, row by row from one trial; the low end is 0 where the
+    permutation test does not reject. The permutations are the same each time."""
     first, second = _cloud(columns[:6]), _cloud(columns[6:])
-    distance, p = energy_distance(first, second, np.random.default_rng(0))
+    distance, p = energy_distance(first, second, np.random.default_rng(0), paired=True)
     spread = jackknife_interval(_energy_of_two, columns, alpha)
     low = max(spread.low, 1e-9) if p < alpha else 0.0
     return Interval(distance, min(low, distance), max(spread.high, distance)), p

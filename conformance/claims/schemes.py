@@ -23,16 +23,9 @@ from kvassay.conformance.claims.question import (
 )
 from kvassay.conformance.measure.schemes import SCORE_STDS, V_MEANS
 from kvassay.conformance.measure.spectral import LENGTHS
-from kvassay.conformance.measure.study import (
-    METRICS,
-    MSE,
-    PROD,
-    SCHEMES,
-    SKETCHES,
-    UNIFORM,
-    Figure,
-)
+from kvassay.conformance.measure.study import METRICS, MSE, PROD, SCHEMES, UNIFORM, Figure
 from kvassay.conformance.statistics.intervals import Band
+from kvassay.reference.kinds import SKETCHES
 
 
 def _d2(name: str, bits: int) -> Figure:

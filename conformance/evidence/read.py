@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from kvassay.conformance.claims.catalogue import ALL
-from kvassay.conformance.claims.claim import EFFORTS
 from kvassay.conformance.claims.question import PaperClaim
 from kvassay.conformance.evidence.outcome import codec_outcome, outcome
 from kvassay.conformance.evidence.schema import (
@@ -33,7 +32,7 @@ from kvassay.conformance.evidence.schema import (
     as_it_must,
     tally,
 )
-from kvassay.conformance.measure.cell import cell_options
+from kvassay.conformance.measure.cell import EFFORTS, cell_options
 from kvassay.conformance.statistics.intervals import Band, Interval, compare
 
 LARGEST_FILE = 256 * 2**20

@@ -153,3 +153,13 @@ class Renormalised(Scalar):
         return np.asarray(decoded * code.norms[:, None] / np.where(length > 0, length, 1.0))
 
     inner_products = property()
+
+
+@fault("D-nan", "kvassay", caught_by=("finite-answers",))
+class NanOnOneHot(Scalar):
+    """A vector with one coordinate alone becomes NaN: the spread of its coordinates divides."""
+
+    def encode(self, x: Array) -> Code:
+        code = super().encode(x)
+        alone = np.sum(np.asarray(x) != 0, axis=1) == 1
+        return replace(code, norms=np.where(alone, np.nan, code.norms))

@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kvassay.conformance import discovery
 from kvassay.conformance.isolation import worker
 from kvassay.conformance.isolation.child import Array, Child, Gone
@@ -96,6 +98,8 @@ class RemoteCodec:
         self._make()
 
     def encode(self, x: Array) -> RemoteCode:
+        if x.dtype != np.float32:
+            raise BackendFault(f"encode: the protocol sends float32 alone, got {x.dtype}")
         if not self.child.alive:
             self._make()
         number = self.child.number()
@@ -187,6 +191,27 @@ def isolated(
         startup_limit,
         request_limit,
     )
+
+
+def apart(
+    spec: str | None,
+    python: str | None = None,
+    command: str | None = None,
+    **limits: float,
+) -> IsolatedBackend:
+    """What the doors' options ask for: the backend `spec` run by the interpreter `python`, this
+    one by default, or else the one that the command line `command` serves. `limits` are those
+    of `isolated`. ValueError, a sentence, if it cannot be had.
+    """
+    if command is None:
+        return isolated(spec or "", sys.executable if python is None else python, **limits)
+    try:
+        words = shlex.split(command)
+    except ValueError as problem:
+        raise ValueError(f"the command {command!r} cannot be read: {problem}") from None
+    if not words:
+        raise ValueError("the command that serves a backend is empty")
+    return served(words, ["--exec", command], **limits)
 
 
 def served(

@@ -1,11 +1,12 @@
 """A cell: one configuration of a backend, and how much a seed of it measures."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-import numpy as np
+from kvassay.reference.kinds import KINDS, Kind
 
 Effort = Literal["quick", "standard", "thorough"]
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
 
 
 @dataclass(frozen=True, order=True)
@@ -20,9 +21,14 @@ class Cell:
     sketch_decoded: bool = True
 
     @property
+    def record(self) -> Kind:
+        """What is known of its kind, laws included."""
+        return KINDS[self.kind]
+
+    @property
     def scalar_bits(self) -> int:
         """Bits a coordinate of the codebook: one less where there is a sketch."""
-        return self.bits - bool(self.sketch)
+        return self.record.scalar_bits(self.bits)
 
     def __str__(self) -> str:
         sketch = f"/{self.sketch}" if self.sketch else ""
@@ -51,9 +57,13 @@ class Batch:
 def batch(dim: int, effort: Effort) -> Batch:
     """Fewer vectors at higher dimensions, where each says more; small ones if quick."""
     if effort == "quick":
-        few = int(np.clip(2**12 // dim, 16, 32))
-        return Batch(int(np.clip(2**13 // dim, 32, 128)), 32, few, 512)
-    return Batch(int(np.clip(2**15 // dim, 64, 256)), 128, 64, 1024)
+        few = _within(2**11 // dim, 8, 16)
+        return Batch(_within(2**12 // dim, 16, 48), 16, few, 512)
+    return Batch(_within(2**15 // dim, 64, 256), 128, 64, 1024)
+
+
+def _within(value: int, low: int, high: int) -> int:
+    return min(max(value, low), high)
 
 
 def cell_options(claim: str, cell: Any, effort: str, seed: int) -> str:

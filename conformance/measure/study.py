@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from kvassay.conformance.measure.cell import BackendFault, Effort
 from kvassay.conformance.measure.trial import Bench, Judged
+from kvassay.reference.kinds import SKETCHES
 from kvassay.reference.regimes import Sample
 from kvassay.reference.schemes import TURBOQUANT, Half, Scheme, scheme
 
@@ -28,9 +29,6 @@ TRIALS: dict[Effort, int] = {"quick": 10, "standard": 40, "thorough": 200}
 
 
 BITS = (2, 3, 4, 5, 6)
-
-
-SKETCHES = ("gaussian", "orthogonal")
 
 
 SCALAR, MSE = Half("scalar"), Half("turboquant-mse")

@@ -2,24 +2,15 @@
 
 from dataclasses import dataclass
 
-from kvassay.conformance.claims.claim import EFFORTS, Part
+from kvassay.conformance.claims.claim import Part
 from kvassay.conformance.claims.codec import BY_ID, CLAIMS
-from kvassay.conformance.measure.cell import Cell, Effort
-from kvassay.conformance.protocol import KINDS, Backend
+from kvassay.conformance.measure.cell import EFFORTS, Cell, Effort
+from kvassay.conformance.protocol import Backend
+from kvassay.reference.kinds import KINDS
 
 DIMS = (64, 80, 128, 576)
-
-
 BITS = (1, 2, 3, 4, 5, 6)
-
-
 SMALLEST_DIM = 16  # below, two seeds may well share their signs, and limits are far off
-
-
-ALPHA = 1e-3  # false alarms a run
-
-
-SPLIT = 3000  # entries that share it, so that a part of a run repeats the same intervals
 
 
 @dataclass(frozen=True)
@@ -58,7 +49,6 @@ class Task:
     cell: Cell
     planned: tuple[tuple[str, Part], ...]
     effort: Effort
-    alpha: float
     seed: int
 
 
@@ -86,16 +76,16 @@ def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task
     cells = [
         Cell(kind, sketch, dim, bits, not sketch or capabilities.decode_includes_sketch)
         for kind in dict.fromkeys(settings.kinds or capabilities.kinds)
-        if kind in KINDS
+        if KINDS[kind].judged
         for sketch in (
             dict.fromkeys(settings.sketches or capabilities.sketches)
-            if kind == "turboquant-prod"
+            if KINDS[kind].sketched
             else ("",)
         )
         for dim in sorted(set(settings.dims), reverse=True)
         for bits in sorted(set(settings.bits))
     ]
-    cells.sort(key=lambda cell: (-cell.dim, cell.kind != "turboquant-prod"))
+    cells.sort(key=lambda cell: (-cell.dim, not cell.sketch))
     claims = [BY_ID[name] for name in dict.fromkeys(settings.claims)] or list(CLAIMS)
     chosen = [
         (
@@ -104,13 +94,12 @@ def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task
         )
         for cell in cells
     ]
-    alpha = ALPHA / max(SPLIT, sum(len(planned) for _, planned in chosen))
     tasks = [
-        Task(spec, cell, planned, settings.effort, alpha, settings.seed)
+        Task(spec, cell, planned, settings.effort, settings.seed)
         for cell, planned in chosen
         if planned
     ]
     for task in tasks:
         for claim_id, part in task.planned:
-            BY_ID[claim_id].needed(task.cell, part.name, task.effort, alpha)
+            BY_ID[claim_id].needed(task.cell, part.name, task.effort)
     return tasks

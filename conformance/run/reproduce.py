@@ -27,13 +27,13 @@ from threadpoolctl import threadpool_limits
 from kvassay import reference
 from kvassay.conformance import discovery, measure
 from kvassay.conformance.claims.catalogue import ALL
-from kvassay.conformance.claims.claim import EFFORTS, Claim
+from kvassay.conformance.claims.claim import Claim
 from kvassay.conformance.claims.question import PaperClaim, Quantity, Question
 from kvassay.conformance.evidence.outcome import JUDGED, codec_outcome, outcome
 from kvassay.conformance.evidence.schema import Entry, Finding, Outcome
 from kvassay.conformance.evidence.write import header
 from kvassay.conformance.measure import tensors
-from kvassay.conformance.measure.cell import BackendFault, Effort
+from kvassay.conformance.measure.cell import EFFORTS, BackendFault, Effort
 from kvassay.conformance.measure.studies import STUDIES
 from kvassay.conformance.measure.study import Figure, run
 from kvassay.conformance.measure.trial import Bench

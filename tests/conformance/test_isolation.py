@@ -249,7 +249,9 @@ def test_a_command_in_any_language_can_be_checked():
         (["reference", "--exec", "x"], "name a BACKEND or --exec, not both"),
         ([], "name a BACKEND or --exec"),
         (["--exec", "no/such"], "no/such cannot be run: No such file"),
-        (["--exec", "'"], "--exec cannot be read: No closing quotation"),
+        (["--exec", "'"], 'the command "\'" cannot be read: No closing quotation'),
+        (["--exec", " "], "the command that serves a backend is empty"),
+        (["--exec", "x", "--python", "y"], "--python is for a BACKEND, not for --exec"),
         (["reference", "--isolate", "--startup-limit", "nan"], "must be above 0"),
     ],
 )

@@ -13,11 +13,8 @@ from kvassay.conformance.doors.cli.options import (
     AS_JSON,
     CLAIMS,
     DEVICE,
-    EFFORTS,
-    KINDS,
     REPORT,
     SEED,
-    SKETCHES,
     VARIANT,
     WORKERS,
     Refusal,
@@ -26,6 +23,8 @@ from kvassay.conformance.doors.cli.options import (
     require_device_backend,
     set_device,
 )
+from kvassay.conformance.measure.cell import EFFORTS
+from kvassay.reference.kinds import JUDGED, SKETCHES
 
 if TYPE_CHECKING:
     from kvassay.conformance.evidence.deviations import Agreement
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("backend", required=False)
-@click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="[default: all]")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(JUDGED), help="[default: all]")
 @click.option(
     "--sketch", "sketches", multiple=True, type=click.Choice(SKETCHES), help="[default: all]"
 )
@@ -127,6 +126,7 @@ def check(
     from kvassay.conformance import discovery
     from kvassay.conformance.doors.terminal.codec import show_report
     from kvassay.conformance.evidence import deviations as known
+    from kvassay.conformance.isolation import backend as isolation
     from kvassay.conformance.run import check as run
     from kvassay.conformance.run import plan
     from kvassay.conformance.run.execution import cores
@@ -135,13 +135,16 @@ def check(
         raise Refusal("--record must name a file")
     if (backend is None) == (command is None):
         raise Refusal("name a BACKEND or --exec" + ", not both" * (backend is not None))
+    if python is not None and command is not None:
+        raise Refusal("--python is for a BACKEND, not for --exec")
     apart = isolate or python is not None or command is not None
-    limits = {"startup_limit": startup_limit, "request_limit": request_limit}
-    limits = {name: value for name, value in limits.items() if value is not None}
+    given = {"startup_limit": startup_limit, "request_limit": request_limit}
+    limits = {name: limit for name, limit in given.items() if limit is not None}
     if limits and not apart:
         option = "--" + min(limits).replace("_", "-")
         raise Refusal(f"{option} needs --isolate, --python or --exec")
     spec: Any = backend
+    loaded: Any
     set_device(device, variant)
     try:
         declared = None
@@ -150,7 +153,7 @@ def check(
 
             declared = known.load(deviations, PROPERTIES)
         if apart:
-            spec = loaded = _child(backend, python, command, limits)
+            spec = loaded = isolation.apart(backend, python, command, **limits)
         else:
             with redirect_stdout(sys.stderr):
                 loaded = discovery.load(spec)
@@ -222,24 +225,6 @@ def _recording(
         raise Refusal(f"{str(path)!r} cannot be written: {problem.strerror}") from None
     with writer:
         yield writer
-
-
-def _child(
-    backend: str | None, python: str | None, command: str | None, limits: dict[str, Any]
-) -> Any:
-    """The backend in a process of its own."""
-    import shlex
-
-    from kvassay.conformance.isolation.backend import isolated, served
-
-    if command is None:
-        assert backend is not None
-        return isolated(backend, sys.executable if python is None else python, **limits)
-    try:
-        words = shlex.split(command)
-    except ValueError as problem:
-        raise Refusal(f"--exec cannot be read: {problem}") from None
-    return served(words or [""], ["--exec", command], **limits)
 
 
 def _diagnosed(

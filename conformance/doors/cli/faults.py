@@ -5,7 +5,8 @@ from typing import Literal
 
 import click
 
-from kvassay.conformance.doors.cli.options import EFFORTS, Refusal, progress_bar
+from kvassay.conformance.doors.cli.options import Refusal, progress_bar
+from kvassay.conformance.measure.cell import EFFORTS
 
 
 @click.command()

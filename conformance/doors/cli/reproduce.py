@@ -12,7 +12,6 @@ from kvassay.conformance.doors.cli.options import (
     AS_JSON,
     CLAIMS,
     DEVICE,
-    EFFORTS,
     REPORT,
     SEED,
     VARIANT,
@@ -23,6 +22,7 @@ from kvassay.conformance.doors.cli.options import (
     require_device_backend,
     set_device,
 )
+from kvassay.conformance.measure.cell import EFFORTS
 
 
 @click.command()

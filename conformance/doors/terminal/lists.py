@@ -15,6 +15,7 @@ from kvassay.conformance.claims.catalogue import PAPERS as PAPER_CLAIMS
 from kvassay.conformance.claims.claim import Claim
 from kvassay.conformance.claims.codec import CLAIMS
 from kvassay.conformance.words import STANDINGS
+from kvassay.reference.kinds import KINDS
 
 
 def show_backends() -> None:
@@ -131,11 +132,8 @@ def faults_caught_by(claim_id: str) -> str:
 
 
 def _worked_example(claim: Claim) -> Table:
-    from kvassay.conformance.claims.claim import EFFORTS
-    from kvassay.conformance.measure.cell import Cell
-    from kvassay.conformance.run.plan import ALPHA, SPLIT
+    from kvassay.conformance.measure.cell import EFFORTS, Cell
 
-    alpha = ALPHA / SPLIT
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -145,12 +143,12 @@ def _worked_example(claim: Claim) -> Table:
     for heading in ("kind", "predicted", *EFFORTS):
         table.add_column(heading)
     for kind in claim.kinds:
-        for sketch in ("gaussian", "orthogonal") if kind == "turboquant-prod" else ("",):
+        for sketch in KINDS[kind].sketches:
             cell = Cell(kind, sketch, 128, 4)
             part = claim.parts_for(cell)[0]
             row = [
                 f"±{claim.delta(cell, part.name, effort):.3g} "
-                f"({claim.needed(cell, part.name, effort, alpha)})"
+                f"({claim.needed(cell, part.name, effort)})"
                 for effort in EFFORTS
             ]
             if claim.at_most:
