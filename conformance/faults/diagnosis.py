@@ -29,7 +29,7 @@ from kvassay.conformance.faults.fault import FAULTS, Fault
 from kvassay.conformance.measure.cell import Cell
 from kvassay.conformance.measure.codec import EXPERIMENTS
 from kvassay.conformance.measure.inputs import STRUCTURED
-from kvassay.conformance.measure.trial import Trial
+from kvassay.conformance.measure.trial import CellTrial
 from kvassay.conformance.statistics.intervals import Interval
 
 SIZES = "size-accounting"
@@ -168,7 +168,7 @@ def _measure(fault: Fault, cell: Cell) -> Signature:
         for name, method in methods.items():
             for index in range(2 if method in ("worst", "distance") else SEEDS):
                 try:
-                    answers = EXPERIMENTS[name](Trial(fault, cell, SEED, index, "standard"))
+                    answers = EXPERIMENTS[name](CellTrial(fault, cell, SEED, index, "standard"))
                 except Exception:  # a fault that cannot run here has no such coordinate
                     continue
                 for statistic, value in answers.items():

@@ -12,7 +12,7 @@ from kvassay.conformance.measure.study import (
     encoded,
     estimated_scores,
 )
-from kvassay.conformance.measure.trial import Bench, rounded
+from kvassay.conformance.measure.trial import StudyTrial, rounded
 from kvassay.reference import attention, regimes, theory
 from kvassay.reference.schemes import Half
 
@@ -25,13 +25,13 @@ LINEAR = (0.5, 2.0, 4.0)
 SURROGATES = 4
 
 
-def softmax(bench: Bench) -> Figures:
+def softmax(trial: StudyTrial) -> Figures:
     """What an error of the scores, or of V, does to attention on isotropic data, d = 128, at
     2, 4 and 6 bits; beside it the same with Gaussian noise of the predicted variance on the
     scores."""
     dim, tokens, queries = 128, 256, 256
-    sample = bench.draw(regimes.Isotropic(dim=dim, tokens=tokens, queries=queries, calibration=2))
-    norms = bench.rng("query norms").chisquare(dim, (queries, 1)) / dim  # of Gaussian queries
+    sample = trial.draw(regimes.Isotropic(dim=dim, tokens=tokens, queries=queries, calibration=2))
+    norms = trial.rng("query norms").chisquare(dim, (queries, 1)) / dim  # of Gaussian queries
     sample = rounded(replace(sample, q=sample.q * np.sqrt(norms)))
     exact = attention.scores(sample.q, sample.k)
     log_p = attention.log_softmax(exact)
@@ -41,7 +41,7 @@ def softmax(bench: Bench) -> Figures:
     figures: Figures = {}
     for bits in (2, 4, 6):
         for half in ROTATED_HALVES:
-            codec = bench.codec(half, dim, bits, "k")
+            codec = trial.codec(half, dim, bits, "k")
             if codec is None:
                 continue
             error = estimated_scores(encoded(codec, sample.k), sample.q) - exact
@@ -61,9 +61,9 @@ def softmax(bench: Bench) -> Figures:
             figures[Figure("shifts", half, bits)] = float(
                 attention.argmax_shifts(log_p, log_q).mean()
             )
-            figures |= _surrogate(bench, half, bits, exact, lengths, variance)
+            figures |= _surrogate(trial, half, bits, exact, lengths, variance)
         for half in ROTATED_HALVES:
-            codec = bench.codec(half, dim, bits, "v")
+            codec = trial.codec(half, dim, bits, "v")
             if codec is None or not codec.decode_complete:
                 continue
             error = encoded(codec, sample.v).decoded - sample.v
@@ -93,13 +93,13 @@ def softmax(bench: Bench) -> Figures:
 
 
 def _surrogate(
-    bench: Bench, half: Half, bits: int, exact: Array, lengths: Array, variance: float
+    trial: StudyTrial, half: Half, bits: int, exact: Array, lengths: Array, variance: float
 ) -> Figures:
     """Maximum KL and argmax shifts with the slope's bias and independent Gaussian noise in
     place of the codec's error, averaged over a few draws."""
     bias = variance if not half.sketch else 0.0  # without a sketch the slope is 1 - D
     spread = np.sqrt(variance * (1 - variance)) if not half.sketch else np.sqrt(variance)
-    rng = bench.rng(f"surrogate {half} {bits}")
+    rng = trial.rng(f"surrogate {half} {bits}")
     log_p = attention.log_softmax(exact)
     worst, shifts = [], []
     for _ in range(SURROGATES):

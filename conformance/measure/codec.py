@@ -1,6 +1,6 @@
 """Experiments: what is done with a codec for one seed, and the numbers that come out.
 
-An experiment gets a `Trial` and returns named statistics. A statistic is a pair (numerator,
+An experiment gets a `CellTrial` and returns named statistics. A statistic is a pair (numerator,
 denominator), whose sums over the seeds make a ratio; or a single value that must hold every
 time; or a histogram. Claims name the statistic they judge.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from kvassay.conformance.measure import inputs
 from kvassay.conformance.measure.cell import BackendFault
 from kvassay.conformance.measure.memory import held_bytes
-from kvassay.conformance.measure.trial import Array, Judged, Statistics, Trial, relative_error
+from kvassay.conformance.measure.trial import Array, CellTrial, Judged, Statistics, relative_error
 from kvassay.reference import sphere, theory
 
 BINS = 1024
@@ -22,7 +22,7 @@ SAME_ROTATION = 0.1  # of the squared error that the bits allow; two rotations m
 SLOPE_FAMILIES = ("one-hot", "loud-channel")
 
 
-def isotropic(trial: Trial) -> Statistics:
+def isotropic(trial: CellTrial) -> Statistics:
     """Isotropic vectors, each correlated with one of the queries, and all products with all
     queries. All pairs count for the slope; only independent ones for the variance, since the
     error of a correlated pair depends on its angle.
@@ -70,12 +70,12 @@ def isotropic(trial: Trial) -> Statistics:
     return statistics
 
 
-def _estimates(trial: Trial) -> bool:
+def _estimates(trial: CellTrial) -> bool:
     """Whether there is an estimate of <q, x> that has all that the code holds."""
     return trial.cell.sketch_decoded or hasattr(trial.codec.codec, "inner_products")
 
 
-def structured(trial: Trial) -> Statistics:
+def structured(trial: CellTrial) -> Statistics:
     """How much larger the distortion is on each structured family than on isotropic vectors, as
     a logarithm. All families stand in one batch."""
     count, dim = trial.batch.structured, trial.cell.dim
@@ -90,7 +90,7 @@ def structured(trial: Trial) -> Statistics:
     }
 
 
-def structured_slopes(trial: Trial) -> Statistics:
+def structured_slopes(trial: CellTrial) -> Statistics:
     """The slope on vectors with one coordinate alone and with one loud channel, in one batch, at
     queries near each of them."""
     if not _estimates(trial):
@@ -116,7 +116,7 @@ def structured_slopes(trial: Trial) -> Statistics:
     }
 
 
-def one_seed(trial: Trial) -> Statistics:
+def one_seed(trial: CellTrial) -> Statistics:
     """Mean distortion and slope of a few isotropic vectors, each asked for its own direction, and
     the share of answers that are not finite, on those and on a vector of another family in turn.
     """
@@ -145,13 +145,13 @@ def one_seed(trial: Trial) -> Statistics:
     return statistics | {f"not finite in {name}": share for name, share in unfit.items()}
 
 
-def scales(trial: Trial) -> Statistics:
+def scales(trial: CellTrial) -> Statistics:
     """Distortion of vectors whose norms span six orders of magnitude."""
     x = inputs.scales(trial.rng("scales"), trial.batch.vectors, trial.cell.dim)
     return {"distortion": (float(np.sum(relative_error(x, trial.codec.roundtrip(x)))), len(x))}
 
 
-def coordinates(trial: Trial) -> Statistics:
+def coordinates(trial: CellTrial) -> Statistics:
     """Histogram of F(coordinate), one coordinate of each of many rotated isotropic vectors:
     a fresh vector for each, so that they are independent given the rotation."""
     count = trial.batch.rotated
@@ -165,7 +165,7 @@ def coordinates(trial: Trial) -> Statistics:
     return {"histogram": counts}
 
 
-def isometry(trial: Trial) -> Statistics:
+def isometry(trial: CellTrial) -> Statistics:
     """Norms, inner products, singular values and the inverse of the rotation, each as the
     largest relative error over a batch with structure."""
     rng = trial.rng("isometry")
@@ -195,7 +195,7 @@ def isometry(trial: Trial) -> Statistics:
     return {**statistics, "inverse": float(np.max(np.linalg.norm(back, axis=1) / norms))}
 
 
-def table(trial: Trial) -> Statistics:
+def table(trial: CellTrial) -> Statistics:
     """The codebook under the exact law: its distortion over the least possible, less 1, and
     its distance from the Gaussian table in probability."""
     cell = trial.cell
@@ -215,7 +215,7 @@ def table(trial: Trial) -> Statistics:
     }
 
 
-def contract(trial: Trial) -> Statistics:
+def contract(trial: CellTrial) -> Statistics:
     """Batch invariance, determinism and use of the seed, on a small batch with structure."""
     cell = trial.cell
     rng = trial.rng("contract")
@@ -269,7 +269,7 @@ def contract(trial: Trial) -> Statistics:
     return statistics
 
 
-def sizes(trial: Trial) -> Statistics:
+def sizes(trial: CellTrial) -> Statistics:
     """Bytes a further vector takes: as declared, and as found in the code object."""
     few, many = 16, 48
     codec = trial.codec
@@ -280,7 +280,7 @@ def sizes(trial: Trial) -> Statistics:
     return {"taken": max(held, declared), "undeclared": held - declared}
 
 
-EXPERIMENTS: dict[str, Callable[[Trial], Statistics]] = {
+EXPERIMENTS: dict[str, Callable[[CellTrial], Statistics]] = {
     "isotropic": isotropic,
     "scales": scales,
     "one seed": one_seed,

@@ -18,14 +18,14 @@ from kvassay.conformance.measure.study import (
     encoded,
     estimated_scores,
 )
-from kvassay.conformance.measure.trial import Bench, Judged
+from kvassay.conformance.measure.trial import Judged, StudyTrial
 from kvassay.reference import attention, regimes, sphere
 from kvassay.reference.regimes import Regime
 
 DIRECTION_DIMS = (64, 128, 256, 1024)
 
 
-def direction(bench: Bench, dim: int, populations: Mapping[str, Regime]) -> Figures:
+def direction(trial: StudyTrial, dim: int, populations: Mapping[str, Regime]) -> Figures:
     """Direction error of K, angle / pi, of all codecs without calibration at 2 to 6 bits, over
     tails and ranks.
 
@@ -33,16 +33,16 @@ def direction(bench: Bench, dim: int, populations: Mapping[str, Regime]) -> Figu
     """
     figures: Figures = {}
     for where, regime in populations.items():
-        sample = bench.draw(regime, where)
+        sample = trial.draw(regime, where)
         for bits in BITS:
             for half in (SCALAR, *ROTATED_HALVES):
-                codec = bench.codec(half, dim, bits, f"k {where}")
+                codec = trial.codec(half, dim, bits, f"k {where}")
                 if codec is not None and codec.decode_complete:
                     decoded = encoded(codec, sample.k).decoded
                     figures[Figure("phi-k", half, bits, where)] = attention.direction_error(
                         sample.k, decoded
                     )
-        if dim == DIRECTION_DIMS[0] and (codec := bench.codec(MSE, dim, 4, f"k {where}")):
+        if dim == DIRECTION_DIMS[0] and (codec := trial.codec(MSE, dim, 4, f"k {where}")):
             figures |= _marginals(where, codec, sample.k)
     return figures
 
@@ -61,7 +61,7 @@ def direction_populations(dim: int) -> dict[str, Regime]:
     }
 
 
-def pathology(bench: Bench) -> Figures:
+def pathology(trial: StudyTrial) -> Figures:
     """Low-rank against heavy-tailed K at d = 1024 and 4 bits, queries in the keys' subspace: KL
     (mean and maximum), argmax shifts, and how far rotated coordinates are from their law.
 
@@ -82,14 +82,14 @@ def pathology(bench: Bench) -> Figures:
     }
     figures: Figures = {}
     for where, (regime, factors) in cases.items():
-        sample = bench.draw(regime, where)
+        sample = trial.draw(regime, where)
         exact = attention.scores(sample.q, sample.k)
         exact_weights = {
             label: attention.log_softmax(factor * exact) for label, factor in factors.items()
         }
         for half in (*ROTATED_HALVES, UNIFORM):
             options = calibration_of(half, sample, "k")
-            codec = bench.codec(half, dim, bits, f"k {where}", **options)
+            codec = trial.codec(half, dim, bits, f"k {where}", **options)
             if codec is None:
                 continue
             coded = encoded(codec, sample.k)

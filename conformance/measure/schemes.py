@@ -18,7 +18,7 @@ from kvassay.conformance.measure.study import (
     encoded,
     estimated_scores,
 )
-from kvassay.conformance.measure.trial import Bench, Judged
+from kvassay.conformance.measure.trial import Judged, StudyTrial
 from kvassay.reference import attention, regimes, theory
 from kvassay.reference.codecs import codec as reference_codec
 from kvassay.reference.kinds import SKETCHES
@@ -26,7 +26,7 @@ from kvassay.reference.regimes import Regime, Sample
 from kvassay.reference.schemes import Half, Scheme
 
 
-def population(bench: Bench, regime: Regime | None) -> Figures:
+def population(trial: StudyTrial, regime: Regime | None) -> Figures:
     """All schemes at 2 to 6 bits on one population: KL per query (mean and maximum), top-5
     recall, argmax shifts, and relative squared error, direction error and d^2 of K, V and the
     attention output T.
@@ -34,9 +34,9 @@ def population(bench: Bench, regime: Regime | None) -> Figures:
     With no regime, the real tensors: a trial draws one of their heads.
     """
     if regime is None:
-        assert bench.data is not None
-        regime = bench.data
-    sample = bench.draw(regime)
+        assert trial.data is not None
+        regime = trial.data
+    sample = trial.draw(regime)
     dim = sample.k.shape[1]
     log_p = attention.log_softmax(attention.scores(sample.q, sample.k), sample.positions)
     output = np.exp(log_p) @ sample.v
@@ -45,7 +45,7 @@ def population(bench: Bench, regime: Regime | None) -> Figures:
         weights: dict[Half, Array] = {}
         values: dict[Half, Array] = {}
         for half in dict.fromkeys(scheme.k for scheme in SCHEMES.values()):
-            codec = bench.codec(half, dim, bits, "k", **calibration_of(half, sample, "k"))
+            codec = trial.codec(half, dim, bits, "k", **calibration_of(half, sample, "k"))
             if codec is None:
                 continue
             coded = encoded(codec, sample.k)
@@ -67,7 +67,7 @@ def population(bench: Bench, regime: Regime | None) -> Figures:
             if codec.decode_complete:
                 _errors(figures, "k", half, bits, sample.k, coded.decoded)
         for half in dict.fromkeys(scheme.v for scheme in SCHEMES.values()):
-            codec = bench.codec(half, dim, bits, "v", **calibration_of(half, sample, "v"))
+            codec = trial.codec(half, dim, bits, "v", **calibration_of(half, sample, "v"))
             if codec is None or not codec.decode_complete:
                 continue
             values[half] = encoded(codec, sample.v).decoded
@@ -107,7 +107,7 @@ V_MEANS = (0.0, 0.5, 0.9)
 SCORE_STDS = (0.3, 1.0, 4.0)
 
 
-def values(bench: Bench) -> Figures:
+def values(trial: StudyTrial) -> Figures:
     """The output's error with exact weights and quantized V, d = 128, 512 tokens, 2 to 4 bits,
     over how much of V all tokens share and how many tokens a query attends to."""
     figures: Figures = {}
@@ -117,7 +117,7 @@ def values(bench: Bench) -> Figures:
                 dim=128, tokens=512, queries=64, calibration=1, v_mean=share, score_std=std
             )
             where = f"mean={share:g} score-std={std:g}"
-            sample = bench.draw(regime, where)
+            sample = trial.draw(regime, where)
             weights = np.exp(attention.log_softmax(attention.scores(sample.q, sample.k)))
             exact = weights @ sample.v
             figures[Figure("attended", where=where)] = float(
@@ -125,7 +125,7 @@ def values(bench: Bench) -> Figures:
             )
             for bits in (2, 3, 4):
                 for half in ROTATED_HALVES:
-                    codec = bench.codec(half, 128, bits, "v")
+                    codec = trial.codec(half, 128, bits, "v")
                     if codec is not None and codec.decode_complete:
                         decoded = encoded(codec, sample.v).decoded
                         figures[Figure("relmse-t", half, bits, where)] = attention.relative_mse(
@@ -134,19 +134,19 @@ def values(bench: Bench) -> Figures:
     return figures
 
 
-def generators(bench: Bench) -> Figures:
+def generators(trial: StudyTrial) -> Figures:
     """TQ-KV and TQ-QKV at 3 bits, d = 64: the backend (its own generator) and the reference
     with MT19937, on the same data (their gap) and on data of its own (two samples)."""
     dim, bits = 64, 3
     regime = regimes.Isotropic(dim=dim, tokens=64, queries=16, calibration=1)
     figures: Figures = {}
     for name, half in (("TQ-KV", MSE), *((f"TQ-QKV/{s}", PROD[s]) for s in SKETCHES)):
-        codecs = [bench.codec(half, dim, bits, "k"), bench.codec(MSE, dim, bits, "v")]
+        codecs = [trial.codec(half, dim, bits, "k"), trial.codec(MSE, dim, bits, "v")]
         if codecs[0] is None or codecs[1] is None or not codecs[0].decode_complete:
             continue
-        seeds = bench.rng(f"MT19937 {name}").integers(2**31, size=2)
+        seeds = trial.rng(f"MT19937 {name}").integers(2**31, size=2)
         peers = [_peer(half, dim, bits, int(seeds[0])), _peer(MSE, dim, bits, int(seeds[1]))]
-        sample, other = bench.draw(regime, "data"), bench.draw(regime, "other data")
+        sample, other = trial.draw(regime, "data"), trial.draw(regime, "other data")
         own = _outcome(codecs[0], codecs[1], sample)
         same = _outcome(peers[0], peers[1], sample)
         apart = _outcome(peers[0], peers[1], other)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kvassay.conformance.measure import Effort
 from kvassay.conformance.measure.cell import BackendFault
-from kvassay.conformance.measure.trial import Bench, Judged
+from kvassay.conformance.measure.trial import Judged, StudyTrial
 from kvassay.reference.kinds import SKETCHES
 from kvassay.reference.regimes import Sample
 from kvassay.reference.schemes import TURBOQUANT, Half, Scheme, scheme
@@ -162,11 +162,11 @@ Figures = dict[Figure, float]
 
 @dataclass(frozen=True)
 class Study:
-    """`measure(bench)` gives the figures of one trial; `repeats` trials for each of an
+    """`measure(trial)` gives the figures of one trial; `repeats` trials for each of an
     effort's, where a trial is small."""
 
     id: str
-    measure: Callable[["Bench"], Figures]
+    measure: Callable[["StudyTrial"], Figures]
     repeats: int = 1
 
     @property
@@ -180,11 +180,11 @@ class Study:
         return TRIALS[effort] * self.repeats
 
 
-def run(study: Study, bench: Bench) -> Figures:
+def run(study: Study, trial: StudyTrial) -> Figures:
     """The figures of one trial, to nine digits; none where the backend offers less than the
     study needs. BackendFault if one is not finite."""
     try:
-        figures = study.measure(bench)
+        figures = study.measure(trial)
     except NotImplementedError:
         return {}
     for figure, value in figures.items():

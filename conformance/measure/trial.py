@@ -1,8 +1,7 @@
 """A trial: one seed, with its codecs, made when asked for, and its randomness."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
 
@@ -17,8 +16,6 @@ from kvassay.reference.regimes import Regime, Sample
 from kvassay.reference.schemes import Half
 
 Array = NDArray[np.float64]
-
-
 Statistics = Mapping[str, Any]
 
 
@@ -100,40 +97,60 @@ class Judged:
         return method
 
 
-@dataclass
 class Trial:
-    """One seed of one cell: its codecs, made when asked for, and its randomness.
+    """One seed of something called `name`: everything random in it follows from (seed, name,
+    index) and a purpose, so that nothing depends on what else runs."""
 
-    Everything follows from (seed, cell, index): the data also of the experiment's name, so
-    that no experiment depends on which others run. Of the experiment's statistics only the
-    `wanted` ones need be computed; if none are named, all.
+    def __init__(self, backend: Backend, name: str, seed: int, index: int) -> None:
+        self.backend = backend
+        self.seed = seed
+        self.index = index
+        self._key = crc32(name.encode())
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """The generator for `purpose`; the same purpose gives the same numbers."""
+        return np.random.Generator(np.random.PCG64(self._sequence(purpose)))
+
+    def codec_seed(self, purpose: str, which: int = 0) -> int:
+        """A seed for a codec, in 0..2**31 - 1; each `which` has one of its own."""
+        return int(self._sequence(purpose).generate_state(which + 1)[which] >> 1)
+
+    def _sequence(self, purpose: str) -> np.random.SeedSequence:
+        key = (self._key, self.index, crc32(purpose.encode()))
+        return np.random.SeedSequence(self.seed, spawn_key=key)
+
+
+class CellTrial(Trial):
+    """One seed of one cell, with its codecs, made when asked for.
+
+    Of an experiment's statistics only the `wanted` ones need be computed; if none are named,
+    all.
     """
 
-    backend: Backend
-    cell: Cell
-    seed: int
-    index: int
-    effort: Effort
-    wanted: frozenset[str] = frozenset()
-    _codecs: dict[tuple[str, int, int], "Judged"] = field(default_factory=dict)
+    def __init__(self, backend: Backend, cell: Cell, seed: int, index: int, effort: Effort) -> None:
+        super().__init__(backend, str(cell), seed, index)
+        self.cell = cell
+        self.effort = effort
+        self.wanted: frozenset[str] = frozenset()
+        self._codecs: dict[tuple[str, int, int], Judged] = {}
 
     @property
     def batch(self) -> Batch:
         """The sizes of this trial's inputs."""
         return batch(self.cell.dim, self.effort)
 
-    @cached_property
-    def codec(self) -> "Judged":
+    @property
+    def codec(self) -> Judged:
         """The codec under test."""
         return self.other(self.cell.kind, self.cell.bits)
 
-    def other(self, kind: str, bits: int, twin: int = 0) -> "Judged":
+    def other(self, kind: str, bits: int, twin: int = 0) -> Judged:
         """The same seed's codec of another kind or width; `twin` 1 is a second instance,
         2 or 4 an instance with another seed."""
         key = (kind, bits, twin)
         if key not in self._codecs:
             options = self.cell.beside(kind, bits).codec_options
-            seed = int(self._sequence("codec").generate_state(3)[twin // 2] >> 1)
+            seed = self.codec_seed("codec", twin // 2)
             codec = self.backend.codec(kind, self.cell.dim, bits, seed, **options)
             for method in ("encode", "decode", "nbytes"):
                 if not callable(getattr(codec, method, None)):
@@ -146,29 +163,20 @@ class Trial:
         """Whether any of these statistics is still needed."""
         return not self.wanted or bool(self.wanted & set(statistics))
 
-    def rng(self, purpose: str) -> np.random.Generator:
-        """This trial's generator for the experiment called `purpose`."""
-        return np.random.Generator(np.random.PCG64(self._sequence(purpose)))
 
-    def _sequence(self, purpose: str) -> np.random.SeedSequence:
-        key = (crc32(str(self.cell).encode()), self.index, crc32(purpose.encode()))
-        return np.random.SeedSequence(self.seed, spawn_key=key)
+class StudyTrial(Trial):
+    """One trial of a study. `data` holds the real tensors, where a study uses them."""
 
-
-@dataclass(frozen=True)
-class Bench:
-    """One trial of a study: the backend and the randomness, which follows from (seed, study,
-    index) alone. `data` holds the real tensors, where a study uses them."""
-
-    backend: Backend
-    study: str
-    seed: int
-    index: int
-    data: tensors.Tensors | None = None
-
-    def rng(self, purpose: str) -> np.random.Generator:
-        """The generator for `purpose`; the same name gives the same numbers."""
-        return np.random.Generator(np.random.PCG64(self._sequence(purpose)))
+    def __init__(
+        self,
+        backend: Backend,
+        study: str,
+        seed: int,
+        index: int,
+        data: tensors.Tensors | None = None,
+    ) -> None:
+        super().__init__(backend, study, seed, index)
+        self.data = data
 
     def draw(self, regime: Regime, purpose: str = "data") -> Sample:
         """A sample of the regime, rounded to the float32 that codecs are given."""
@@ -187,20 +195,15 @@ class Bench:
         if half.kind == "spectral":
             options["allocation"] = half.allocation
         try:
-            made = self.backend.codec(half.kind, dim, bits, self._codec_seed(tensor), **options)
+            made = self.backend.codec(
+                half.kind, dim, bits, self.codec_seed(f"codec {tensor}"), **options
+            )
         except NotImplementedError:
             return None
         whole = not half.sketch or offered.decode_includes_sketch
         if tensor.startswith("k") and not whole and not hasattr(made, "inner_products"):
             return None  # the sketch would not count
         return Judged(made, dim, whole)
-
-    def _codec_seed(self, tensor: str) -> int:
-        return int(self._sequence(f"codec {tensor}").generate_state(1)[0] >> 1)
-
-    def _sequence(self, purpose: str) -> np.random.SeedSequence:
-        key = (crc32(self.study.encode()), self.index, crc32(purpose.encode()))
-        return np.random.SeedSequence(self.seed, spawn_key=key)
 
 
 def rounded(sample: Sample) -> Sample:

@@ -17,7 +17,7 @@ from kvassay.conformance.claims.codec import BY_ID
 from kvassay.conformance.evidence.schema import Entry
 from kvassay.conformance.measure.cell import BackendFault, BackendHung
 from kvassay.conformance.measure.codec import EXPERIMENTS
-from kvassay.conformance.measure.trial import Trial
+from kvassay.conformance.measure.trial import CellTrial
 from kvassay.conformance.protocol import Backend
 from kvassay.conformance.run.plan import Task
 from kvassay.conformance.statistics.design import Look
@@ -80,7 +80,7 @@ def _run(task: Task, backend: Backend) -> list[Entry]:
     while pending := [item for item in opened if item.undecided]:
         target = min(item.looks[0].seeds for item in pending)
         for index in range(done, target):
-            trial = Trial(backend, task.cell, task.seed, index, task.effort)
+            trial = CellTrial(backend, task.cell, task.seed, index, task.effort)
             wanted: dict[str, set[str]] = {}
             for item in pending:
                 if item.undecided:

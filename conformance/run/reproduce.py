@@ -41,7 +41,7 @@ from kvassay.conformance.measure import EFFORTS, Effort, tensors
 from kvassay.conformance.measure.cell import BackendFault
 from kvassay.conformance.measure.studies import STUDIES
 from kvassay.conformance.measure.study import Figure, run
-from kvassay.conformance.measure.trial import Bench
+from kvassay.conformance.measure.trial import StudyTrial
 from kvassay.conformance.protocol import Backend
 from kvassay.conformance.run.cell import failed, own_entries, run_cell
 from kvassay.conformance.run.execution import in_processes, one_thread
@@ -128,7 +128,7 @@ class Results:
 
 
 @dataclass(frozen=True)
-class Trial:
+class StudyTask:
     """One trial of a study, as a task."""
 
     spec: str | Backend
@@ -148,7 +148,7 @@ class Measured:
     error: str = ""
 
 
-Task = CellTask | Trial
+Task = CellTask | StudyTask
 
 
 def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task]:
@@ -169,7 +169,7 @@ def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task
     for name, study in STUDIES.items():
         if name in wanted:
             tasks.extend(
-                Trial(spec, name, index, settings.seed, settings.tensors)
+                StudyTask(spec, name, index, settings.seed, settings.tensors)
                 for index in range(study.trials(settings.effort))
             )
     return tasks
@@ -182,8 +182,8 @@ def run_task(task: Task) -> list[Entry] | list[Measured]:
     with threadpool_limits(limits=1), redirect_stdout(sys.stderr), np.errstate(all="ignore"):
         try:
             backend = discovery.load(task.spec) if isinstance(task.spec, str) else task.spec
-            bench = Bench(backend, task.study, task.seed, task.index, _data(task.tensors))
-            figures = run(STUDIES[task.study], bench)
+            trial = StudyTrial(backend, task.study, task.seed, task.index, _data(task.tensors))
+            figures = run(STUDIES[task.study], trial)
         except BackendFault as problem:
             return _failed(task, str(problem))
         except (Exception, SystemExit) as problem:
@@ -342,7 +342,7 @@ def violates(backend: Backend, claim: PaperClaim, trials: int = 10) -> bool:
     study = STUDIES[judged[0][1].study]
     evidence = Evidence()
     for index in range(trials * study.repeats):
-        for found in run_task(Trial(backend, study.id, index, 0, "")):
+        for found in run_task(StudyTask(backend, study.id, index, 0, "")):
             for stored in evidence.recorded(found):
                 evidence.take(stored)
     return any(
@@ -400,7 +400,7 @@ def reproduce(
 
 
 def _described(task: Task) -> str:
-    return task.study if isinstance(task, Trial) else str(task.cell)
+    return task.study if isinstance(task, StudyTask) else str(task.cell)
 
 
 def _asked(settings: Settings, data: tensors.Tensors) -> PapersAsked:

@@ -7,7 +7,7 @@ from kvassay.conformance.claims.codec import BY_ID, CLAIMS
 from kvassay.conformance.measure import EFFORTS
 from kvassay.conformance.measure.cell import Cell
 from kvassay.conformance.measure.codec import EXPERIMENTS
-from kvassay.conformance.measure.trial import Trial
+from kvassay.conformance.measure.trial import CellTrial
 from kvassay.conformance.run.check import check
 from kvassay.conformance.run.plan import Settings, plan
 
@@ -96,7 +96,7 @@ def test_a_delta_that_cannot_be_resolved_is_an_error(monkeypatch):
 )
 def test_scatter_of_theory_is_that_of_the_reference(cell):
     """Sample sizes rest on it: within a factor of 2 of what 60 seeds show (known to 9 %)."""
-    trials = [Trial(reference(), cell, 0, index, "standard") for index in range(60)]
+    trials = [CellTrial(reference(), cell, 0, index, "standard") for index in range(60)]
     answers: dict[str, list[dict]] = {}
     for claim in CLAIMS:
         for part in claim.parts_for(cell):

@@ -1,9 +1,9 @@
-from dataclasses import replace
 from math import inf
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
@@ -18,7 +18,7 @@ from kvassay.conformance.measure import tensors
 from kvassay.conformance.measure.populations import DENSITY_EDGES
 from kvassay.conformance.measure.studies import STUDIES
 from kvassay.conformance.measure.study import FIGURES, MSE, SCHEMES, Figure, run
-from kvassay.conformance.measure.trial import Bench
+from kvassay.conformance.measure.trial import StudyTrial
 from kvassay.conformance.run.reproduce import SPLIT, violates
 from kvassay.conformance.statistics.intervals import Band, ends
 from kvassay.reference import sphere
@@ -98,7 +98,7 @@ def test_a_claim_is_well_formed(claim):
 @pytest.mark.once
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_of_the_reference_has_every_figure_that_a_claim_asks_for(name):
-    bench = Bench(discovery.load("reference"), name, 0, 0, tensors.shipped())
+    bench = StudyTrial(discovery.load("reference"), name, 0, 0, tensors.shipped())
     with threadpool_limits(limits=1):
         found = run(STUDIES[name], bench)
     wanted = {
@@ -149,7 +149,7 @@ def test_a_misspelt_figure_fails_where_it_is_named():
 @pytest.mark.parametrize("name", ["calibration", "generators"])
 def test_a_trial_follows_from_its_seed_and_index(name):
     def figures(seed, index):
-        bench = Bench(discovery.load("reference"), name, seed, index)
+        bench = StudyTrial(discovery.load("reference"), name, seed, index)
         return run(STUDIES[name], bench)
 
     assert figures(3, 1) == figures(3, 1)
@@ -176,7 +176,7 @@ def quantity(method, count=1, **options):
 @pytest.mark.parametrize("what", ["given", "rotated"])
 def test_densities_of_isotropic_coordinates_are_those_of_the_law(what):
     name, dim, vectors = "direction/d=64", 64, 128
-    bench = Bench(discovery.load("reference"), name, 0, 0)
+    bench = StudyTrial(discovery.load("reference"), name, 0, 0)
     figures = run(STUDIES[name], bench)
     edges = DENSITY_EDGES
     density = [

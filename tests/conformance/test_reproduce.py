@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from kvassay.conformance import Capabilities, discovery
 from kvassay.conformance.doors.cli import main
-from kvassay.conformance.run.reproduce import Settings, Trial, plan, reproduce, run_task
+from kvassay.conformance.run.reproduce import Settings, StudyTask, plan, reproduce, run_task
 from kvassay.reference.codecs import codec
 
 CLAIM = "d-eff-calibration"  # its study is the cheapest
@@ -230,7 +230,7 @@ class NotFinite(Partial):
 
 
 def test_answers_that_are_not_finite_are_an_error():
-    (measured,) = run_task(Trial(NotFinite(), "generators", 0, 0, ""))
+    (measured,) = run_task(StudyTask(NotFinite(), "generators", 0, 0, ""))
     assert "NaN" in measured.error
 
 
@@ -239,8 +239,8 @@ def test_own_tensors_take_the_place_of_those_that_ship(tmp_path):
     path = tmp_path / "mine.npz"
     q, k, v = (rng.standard_normal((heads, 64, 32)).astype(np.float32) for heads in (2, 1, 1))
     np.savez(path, q=q, k=k, v=v)
-    (own,) = run_task(Trial("reference", "population/tensors", 0, 0, str(path)))
-    (shipped,) = run_task(Trial("reference", "population/tensors", 0, 0, ""))
+    (own,) = run_task(StudyTask("reference", "population/tensors", 0, 0, str(path)))
+    (shipped,) = run_task(StudyTask("reference", "population/tensors", 0, 0, ""))
     assert own.figures.keys() == shipped.figures.keys()
     assert own.figures != shipped.figures
 
@@ -293,4 +293,4 @@ def test_explain_tells_about_a_studied_claim():
     for part in ("d = 1024", "reported", "pathology", "10 / 40 / 200", "kvassay reproduce --claim"):
         assert part in text
     listed = run("claims").stdout
-    assert "33 claims of the papers, 3 of the interface" in listed
+    assert "33 claims of the papers, 5 of the suite" in listed
