@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from kvassay.conformance import words
-from kvassay.conformance.evidence.read import PapersRun
+from kvassay.conformance.evidence.runs import PapersRun
 from kvassay.conformance.evidence.schema import Entry, Finding
 from kvassay.conformance.measure.populations import DENSITY_EDGES
 from kvassay.reference.sphere import cdf, pdf
