@@ -78,7 +78,7 @@ def _noise(made: Any, amount: float, rng: np.random.Generator, loud_only: bool =
 def _noisy_estimates(made: Any, amount: float, rng: np.random.Generator) -> None:
     """Noise in the estimates: `amount` times their variance."""
     estimates = made.inner_products
-    variance = theory.product_variance(made.dim, made.bits, "turboquant-prod", "gaussian")
+    variance = theory.product_variance(made.dim, made.bits, "gaussian")
 
     def noisy(q: Any, code: Any) -> Any:
         exact = estimates(q, code)

@@ -3,9 +3,9 @@
 from kvassay.conformance import Settings, check
 report = check("reference", Settings(effort="quick"))
 
-The rooms, in the order of the data: `protocol` and `discovery` (a backend), `measure` (what is
-done with it for one seed), `statistics` (what the seeds leave possible), `claims` (what must
-hold), `evidence` (verdicts, records), `run` (plan and execution), `faults` (what a violation
+The rooms, in the order of the data: `protocol`, `packages` and `discovery` (a backend), `measure`
+(what is done with it for one seed), `statistics` (what the seeds leave possible), `claims` (what
+must hold), `evidence` (verdicts, records), `run` (plan and execution), `faults` (what a violation
 looks like), `assay` (all of it in one call), `doors` (command line, terminal, pytest).
 """
 
@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kvassay.conformance.assay import check
     from kvassay.conformance.evidence.schema import Entry, Report
-    from kvassay.conformance.protocol import Backend, Capabilities, Codec
+    from kvassay.conformance.protocol import Backend, Capabilities, Codec, Offer
     from kvassay.conformance.run.plan import Settings
 
-__all__ = ["Backend", "Capabilities", "Codec", "Entry", "Report", "Settings", "check"]
+__all__ = ["Backend", "Capabilities", "Codec", "Entry", "Offer", "Report", "Settings", "check"]
 
 _HOMES = {
     "Backend": "protocol",
     "Capabilities": "protocol",
     "Codec": "protocol",
+    "Offer": "protocol",
     "Entry": "evidence.schema",
     "Report": "evidence.schema",
     "Settings": "run.plan",

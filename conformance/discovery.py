@@ -1,11 +1,13 @@
-"""Finding backends: by the name of an entry point, or as module:factory."""
+"""Finding backends: by the name of a package or of an entry point, or as module:factory."""
 
 import importlib
 import sys
 import traceback
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+from kvassay.conformance.packages import packages
 from kvassay.conformance.protocol import Backend, Capabilities
 
 GROUP = "kvassay.backends"
@@ -16,12 +18,14 @@ class BackendError(ValueError):
 
 
 def names() -> list[str]:
-    """The names of all backends that installed distributions announce."""
-    return sorted({point.name for point in metadata.entry_points(group=GROUP)})
+    """The names of the published packages and of all backends that installed distributions
+    announce."""
+    announced = {point.name for point in _entry_points()}
+    return sorted(announced | {package.name for package in packages()})
 
 
 def load(spec: str) -> Backend:
-    """The backend called `spec`: an entry point's name, or "module:factory".
+    """The backend called `spec`: a package's or an entry point's name, or "module:factory".
 
     The factory is called without arguments; a module may lie in the current directory.
     BackendError, with what to do, if there is no such backend or it lacks what the protocol
@@ -50,16 +54,28 @@ def load(spec: str) -> Backend:
 
 
 def target(spec: str) -> str:
-    """The "module:factory" that `spec` stands for. BackendError if there is no such name."""
+    """The "module:factory" that `spec` stands for. BackendError if no backend is called so, or
+    more than one: a verdict must not depend on which was found first."""
     if ":" in spec:
         return spec
-    found = [point for point in metadata.entry_points(group=GROUP) if point.name == spec]
+    found = {point.value for point in _entry_points() if point.name == spec}
+    found |= {package.target for package in packages() if package.name == spec}
     if not found:
         raise BackendError(
             f"no backend is called {spec!r}; known are {', '.join(names())}, and module:factory "
             "names one of yours"
         )
-    return found[0].value
+    if len(found) > 1:
+        raise BackendError(
+            f"{len(found)} backends are called {spec!r}: name the one that you mean, "
+            f"{' or '.join(sorted(found))}"
+        )
+    return found.pop()
+
+
+@cache  # a scan of all installed distributions, asked for by every task
+def _entry_points() -> tuple[metadata.EntryPoint, ...]:
+    return tuple(metadata.entry_points(group=GROUP))
 
 
 def arguments_for(spec: str | Backend) -> str:

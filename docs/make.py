@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from kvassay.conformance.evidence.deviations import load
+from kvassay.conformance.packages import packages
 from kvassay.reports.write import report
 
 ROOT = Path(__file__).parent.parent
@@ -27,10 +28,10 @@ def main() -> int:
     records = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "records").resolve()
     records.mkdir(parents=True, exist_ok=True)
     cli = [sys.executable, "-m", "kvassay.conformance.doors.cli"]
-    packages = sorted(path.stem for path in (ROOT / "tests" / "packages").glob("*.toml"))
+    paths = {package.name: package.path for package in packages()}
     for name in CONTROLS:
         measured(records / f"{name}.jsonl", [*cli, "check", name, "--record"])
-    for name in packages:
+    for name in paths:
         tox = [sys.executable, "-m", "tox", "run", "-q", "-e", name, "--", "--record"]
         measured(records / f"{name}.jsonl", tox)
     measured(records / "papers.jsonl", [*cli, "reproduce", "--effort", "thorough", "--record"])
@@ -40,9 +41,9 @@ def main() -> int:
         kills.write_bytes(found.stdout)
 
     controls = [*(records / f"{name}.jsonl" for name in CONTROLS), kills]
-    there = [records / f"{name}.jsonl" for name in packages]
+    there = [records / f"{name}.jsonl" for name in paths]
     there = [path for path in there if path.exists()]  # one may be gone from the index
-    known = load(ROOT / "tests" / "packages" / f"{SHOWN}.toml")
+    known = load(paths[SHOWN])
     PAGES.mkdir(exist_ok=True)
     for ending in ("html", "md", "xml"):
         report(

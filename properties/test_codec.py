@@ -1,176 +1,74 @@
 """What holds for every single input. Each docstring begins with the fault it exists for."""
 
-# ruff: noqa: B017, PT011 - what an implementation raises is up to it
-
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume
 from hypothesis import strategies as st
-from hypothesis.errors import Unsatisfiable
-from numpy.typing import NDArray
 
-from kvassay.conformance.measure import inputs
-from kvassay.conformance.protocol import KINDS, Backend
+from kvassay.conformance.protocol import Backend
+from kvassay.properties.strategies import (
+    ROUNDING,
+    Array,
+    Choice,
+    catches,
+    cut,
+    decoded,
+    differ,
+    fill_memory,
+    for_all,
+    has_levels,
+    property_name,
+    refusal_allowed,
+    refuses,
+    roundtrip,
+    roundtrip_unless_refused,
+)
 from kvassay.reference import theory
 
-Array = NDArray[np.float64]
-DIMS = (16, 64, 80, 128)
-ROUNDING = 1e-4  # relative; float32 arithmetic over 128 coordinates stays below 1e-5
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What Hypothesis chose: which codec, and the seed of the sample."""
-
-    kind: str
-    sketch: str
-    dim: int
-    bits: int
-    seed: int
-
-    def codec(self, backend: Backend, more_bits: int = 0, other_seed: int = 0) -> Any:
-        options = {"sketch": self.sketch} if self.sketch else {}
-        bits, seed = self.bits + more_bits, self.seed + other_seed
-        try:
-            return backend.codec(self.kind, self.dim, bits, seed, **options)
-        except NotImplementedError:
-            assume(False)
-
-    def sample(self, count: int) -> inputs.Vectors:
-        """Vectors of every family in turn, so that structure is always among them."""
-        rng = np.random.default_rng([self.seed, 2])  # not a stream that a codec may use
-        families = [inputs.isotropic, *inputs.STRUCTURED.values()]
-        rows = [families[i % len(families)](rng, 1, self.dim) for i in range(count)]
-        return np.concatenate([np.zeros((0, self.dim), np.float32), *rows])
-
-    def isotropic(self, count: int) -> inputs.Vectors:
-        """Vectors without structure, on which no coordinate lies on a threshold."""
-        return inputs.isotropic(np.random.default_rng([self.seed, 3]), count, self.dim)
-
-    def tolerance(self) -> float:
-        """Squared error, relative to |x|^2, that a few coordinates make which lie within
-        rounding of a threshold and fall on its other side."""
-        return ROUNDING + 0.1 * theory.lloyd_max_distortion(self.dim, self.bits)
-
-
-@st.composite
-def choices(draw: st.DrawFn, variants: tuple[tuple[str, str], ...]) -> Choice:
-    kind, sketch = draw(st.sampled_from(variants))
-    dim, bits = draw(st.sampled_from(DIMS)), draw(st.integers(1, 8))
-    return Choice(kind, sketch, dim, bits, draw(st.integers(0, 2**31 - 2)))
-
-
-def variants(backend: Backend) -> tuple[tuple[str, str], ...]:
-    """All kinds of a backend, with each of its sketches."""
-    offered = backend.capabilities
-    return tuple(
-        (kind, sketch)
-        for kind in offered.kinds
-        if kind in KINDS
-        for sketch in (offered.sketches if kind == "turboquant-prod" else ("",))
-    )
-
-
-def for_all(check: Callable[[Choice, st.DataObject], None], backend: Backend) -> None:
-    """Runs `check` on codecs of every kind, width and dimension that Hypothesis thinks of."""
-
-    @given(choices(variants(backend)), st.data())
-    def search(choice: Choice, data: st.DataObject) -> None:
-        try:
-            check(choice, data)
-        except NotImplementedError:
-            assume(False)
-
-    try:
-        search()
-    except Unsatisfiable:
-        pytest.skip("not applicable: the backend offers no codec that this says anything about")
-
-
-def catches(*faults: str) -> Callable[[Any], Any]:
-    """Names the faults of kvassay.conformance.faults that the property must fail on."""
-
-    def mark(test: Any) -> Any:
-        test.catches = faults
-        return test
-
-    return mark
-
-
-def _has_levels(backend: Backend, choice: Choice) -> bool:
-    """Whether decode gives anything: not if it leaves out a sketch that is all there is."""
-    alone = choice.bits == 1 and choice.kind == "turboquant-prod"
-    return backend.capabilities.decode_includes_sketch or not alone
-
-
-def decoded(codec: Any, code: Any) -> Array:
-    return np.asarray(codec.decode(code)).astype(np.float64)
-
-
-def roundtrip(codec: Any, x: Any) -> Array:
-    return decoded(codec, codec.encode(np.asarray(x)))
-
-
-def roundtrip_unless_refused(codec: Any, x: Any) -> Array:
-    """The reconstruction of something that a codec may refuse; that example is then dropped."""
-    try:
-        return roundtrip(codec, x)
-    except Exception:
-        assume(False)
-        raise  # not reached
-
-
-def differ(first: Array, second: Array, x: Any) -> Array:
-    """Squared difference of each row relative to the vector's own energy; 0 for a zero one."""
-    energy = np.sum(np.asarray(x, dtype=np.float64) ** 2, axis=1)
-    squares = np.sum((first - second) ** 2, axis=1)
-    return np.asarray(squares / np.where(energy > 0, energy, 1))
+pytestmark = pytest.mark.kvassay
 
 
 @catches("G14")
-def test_shape_and_dtype(backend: Backend) -> None:
+def test_shape_and_dtype(kvassay_backend: Backend) -> None:
     """G14: empty batches mishandled. Any count, 0 and 1 among them,
     gives finite floating-point vectors of the shape that went in."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
         count = data.draw(st.integers(0, 9))
-        codec = choice.codec(backend)
+        codec = choice.codec(kvassay_backend)
         result = np.asarray(codec.decode(codec.encode(choice.sample(count))))
         assert result.shape == (count, choice.dim)
         assert result.dtype.kind == "f"
         assert np.isfinite(result).all()
 
-    for_all(check, backend)
+    for_all(check, kvassay_backend)
 
 
 @catches("A20", "D09")
-def test_zero_vectors(backend: Backend) -> None:
+def test_zero_vectors(kvassay_backend: Backend) -> None:
     """D09, A20: a zero norm or residual divided by makes NaN. A zero vector decodes to zero,
     and its neighbours do not notice."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
-        codec = choice.codec(backend)
+        codec = choice.codec(kvassay_backend)
         x = choice.sample(3)
         x[1] = 0
         result = roundtrip(codec, x)
         assert np.max(np.abs(result[1])) <= 1e-6
-        assert not _has_levels(backend, choice) or np.any(result[0] != 0)
+        assert not has_levels(kvassay_backend, choice) or np.any(result[0] != 0)
 
-    for_all(check, backend)
+    for_all(check, kvassay_backend)
 
 
 @catches("C14", "D01", "D06", "D-squared")
-def test_scale_equivariance(backend: Backend) -> None:
+def test_scale_equivariance(kvassay_backend: Backend) -> None:
     """C14, D01, D06, D-squared: a norm that is missing, overflows or is applied on one side.
     For a power of two, which rounds nothing, a x gives a times the reconstruction of x."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
-        codec = choice.codec(backend)
+        codec = choice.codec(kvassay_backend)
         x = choice.sample(4)
         scale = np.float32(2.0 ** data.draw(st.sampled_from((-12, -6, -1, 3, 6))))
         assert np.all(
@@ -178,29 +76,29 @@ def test_scale_equivariance(backend: Backend) -> None:
             <= choice.tolerance()
         )
 
-    for_all(check, backend)
+    for_all(check, kvassay_backend)
 
 
 @catches("B05", "E06", "G04", "H04", "H06")
-def test_batch_is_singles(backend: Backend) -> None:
+def test_batch_is_singles(kvassay_backend: Backend) -> None:
     """B05, E06, G04, H04, H06: one token takes another path than many."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
-        codec = choice.codec(backend)
+        codec = choice.codec(kvassay_backend)
         x = choice.isotropic(data.draw(st.integers(2, 9)))
         singles = np.vstack([roundtrip(codec, x[i : i + 1]) for i in range(len(x))])
         assert np.all(differ(roundtrip(codec, x), singles, x) <= choice.tolerance())
 
-    for_all(check, backend)
+    for_all(check, kvassay_backend)
 
 
 @catches("E02")
-def test_order_of_tokens(backend: Backend) -> None:
+def test_order_of_tokens(kvassay_backend: Backend) -> None:
     """E02: a record that reaches into its neighbour.
     Permuted vectors give permuted reconstructions."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
-        codec = choice.codec(backend)
+        codec = choice.codec(kvassay_backend)
         x = choice.sample(8)
         order = np.array(data.draw(st.permutations(range(8))))
         assert np.all(
@@ -208,16 +106,16 @@ def test_order_of_tokens(backend: Backend) -> None:
             <= choice.tolerance()
         )
 
-    for_all(check, backend)
+    for_all(check, kvassay_backend)
 
 
 @catches("E-strides")
-def test_memory_layout(backend: Backend) -> None:
+def test_memory_layout(kvassay_backend: Backend) -> None:
     """E-strides: strides ignored. Views that are reversed, strided or in Fortran order encode
     like a copy of them, unless they are refused."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
-        codec = choice.codec(backend)
+        codec = choice.codec(kvassay_backend)
         x = choice.isotropic(6)
         views = {
             "reversed": x[::-1],
@@ -231,60 +129,60 @@ def test_memory_layout(backend: Backend) -> None:
         expected = roundtrip(codec, view.copy())
         assert np.all(differ(result, expected, view) <= choice.tolerance())
 
-    for_all(check, backend)
+    for_all(check, kvassay_backend)
 
 
 @catches("E-in-place")
-def test_input_is_left_alone(backend: Backend) -> None:
+def test_input_is_left_alone(kvassay_backend: Backend) -> None:
     """E-in-place: normalising in place spoils the caller's cache."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
-        codec = choice.codec(backend)
+        codec = choice.codec(kvassay_backend)
         x = choice.sample(4)
         before = x.copy()
         codec.encode(x)
         np.testing.assert_array_equal(x, before)
 
-    for_all(check, backend)
+    for_all(check, kvassay_backend)
 
 
 @catches("H01", "H13")
-def test_code_outlives_the_next_encode(backend: Backend) -> None:
+def test_code_outlives_the_next_encode(kvassay_backend: Backend) -> None:
     """H01, H13: codes that are views of a workspace, or state kept from the last batch."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
-        codec = choice.codec(backend)
+        codec = choice.codec(kvassay_backend)
         x = choice.sample(6)
         code = codec.encode(x)
         expected = decoded(codec, code)
         codec.encode(-3 * x[::-1])
         np.testing.assert_array_equal(decoded(codec, code), expected)
 
-    for_all(check, backend)
+    for_all(check, kvassay_backend)
 
 
 @catches("A06", "B12")
-def test_one_seed_one_codec(backend: Backend) -> None:
+def test_one_seed_one_codec(kvassay_backend: Backend) -> None:
     """B12, A06: randomness from elsewhere than the seed. A code written by one instance is
     read by another."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
-        writer, reader = choice.codec(backend), choice.codec(backend)
+        writer, reader = choice.codec(kvassay_backend), choice.codec(kvassay_backend)
         x = choice.sample(5)
         np.testing.assert_array_equal(
             decoded(reader, writer.encode(x)), decoded(writer, writer.encode(x))
         )
 
-    for_all(check, backend)
+    for_all(check, kvassay_backend)
 
 
 @catches("A15", "A18")
-def test_estimates_are_linear_in_the_query(backend: Backend) -> None:
+def test_estimates_are_linear_in_the_query(kvassay_backend: Backend) -> None:
     """A15, A18: a constant in the estimate, or only signs of the query: scaling the query
     changes the ranking."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
-        codec = choice.codec(backend)
+        codec = choice.codec(kvassay_backend)
         assume(hasattr(codec, "inner_products"))
         x = choice.sample(6)
         factor = 2.0 ** data.draw(st.integers(-6, 6))
@@ -300,38 +198,37 @@ def test_estimates_are_linear_in_the_query(backend: Backend) -> None:
         parts = factor * estimate(first) + estimate(second)
         assert np.all(np.abs(combined - parts) <= ROUNDING * norms)
 
-    for_all(check, backend)
+    for_all(check, kvassay_backend)
 
 
 @catches("F08")
-def test_wrong_width_is_refused(backend: Backend) -> None:
+def test_wrong_width_is_refused(kvassay_backend: Backend) -> None:
     """F08: vectors of another width are padded, cropped or read past their end. They must
     raise; what they raise is up to the implementation."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
-        codec = choice.codec(backend)
+        codec = choice.codec(kvassay_backend)
         wrong = choice.dim + data.draw(st.sampled_from((-1, 1, choice.dim)))
-        with pytest.raises(Exception):
-            codec.encode(np.ones((2, wrong), dtype=np.float32))
+        assert refuses(lambda: codec.encode(np.ones((2, wrong), dtype=np.float32)))
 
-    for_all(check, backend)
+    for_all(check, kvassay_backend)
 
 
 @catches("C10", "C-floor")
-def test_sign_equivariance(backend: Backend) -> None:
+def test_sign_equivariance(kvassay_backend: Backend) -> None:
     """C10, C-floor: an offset kept, or indices rounded down. The code of -x gives minus the
     reconstruction of x."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
-        codec = choice.codec(backend)
+        codec = choice.codec(kvassay_backend)
         x = choice.isotropic(6)
         assert np.all(differ(roundtrip(codec, -x), -roundtrip(codec, x), x) <= choice.tolerance())
 
-    for_all(check, backend)
+    for_all(check, kvassay_backend)
 
 
 @catches("C09", "E03", "K05")
-def test_more_bits_less_error(backend: Backend) -> None:
+def test_more_bits_less_error(kvassay_backend: Backend) -> None:
     """C09, E03, K05: a width that is ignored or not wholly used. A further
     bit lowers the squared error on isotropic vectors, by theory at least to 0.4 of it."""
 
@@ -340,20 +237,20 @@ def test_more_bits_less_error(backend: Backend) -> None:
         x = choice.isotropic(32)
         fewer, more = (
             float(np.mean(differ(roundtrip(codec, x), x.astype(np.float64), x)))
-            for codec in (choice.codec(backend), choice.codec(backend, more_bits=1))
+            for codec in (choice.codec(kvassay_backend), choice.codec(kvassay_backend, more_bits=1))
         )
         assert more <= 0.7 * fewer + ROUNDING**2
 
-    for_all(check, backend)
+    for_all(check, kvassay_backend)
 
 
 @catches("D-shared")
-def test_neighbours_do_not_matter(backend: Backend) -> None:
+def test_neighbours_do_not_matter(kvassay_backend: Backend) -> None:
     """D-shared: a scale or a buffer shared across the batch. A neighbour that is a
     million times louder changes nothing, nor does one that is NaN, unless it is refused."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
-        codec = choice.codec(backend)
+        codec = choice.codec(kvassay_backend)
         x = choice.sample(5)
         expected = roundtrip(codec, x)
         place = data.draw(st.integers(0, 4))
@@ -362,130 +259,100 @@ def test_neighbours_do_not_matter(backend: Backend) -> None:
         loud[place] *= np.float32(2**20)
         spoilt[place] = np.nan
         results = [roundtrip(codec, loud)]
-        with suppress(Exception):
+        with refusal_allowed():
             results.append(roundtrip(codec, spoilt))
         for result in results:
             assert np.all(differ(result, expected, x)[others] <= choice.tolerance())
 
-    for_all(check, backend)
+    for_all(check, kvassay_backend)
 
 
 @catches("D-overflow")
-def test_extreme_norms(backend: Backend) -> None:
+def test_extreme_norms(kvassay_backend: Backend) -> None:
     """D-overflow: squares that overflow or vanish in float32 before the norm does. Scaling by
     2^80 or 2^-80 changes no code, unless such vectors are refused."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
-        codec = choice.codec(backend)
+        codec = choice.codec(kvassay_backend)
         x = choice.sample(4)
         scale = np.float32(2.0 ** data.draw(st.sampled_from((-80, 80))))
         scaled = roundtrip_unless_refused(codec, x * scale) / float(scale)
         assert np.isfinite(scaled).all()
         assert np.all(differ(scaled, roundtrip(codec, x), x) <= choice.tolerance())
 
-    for_all(check, backend)
+    for_all(check, kvassay_backend)
 
 
 @catches("A06", "E-uninitialised")
-def test_memory_is_not_read_before_it_is_written(backend: Backend) -> None:
+def test_memory_is_not_read_before_it_is_written(kvassay_backend: Backend) -> None:
     """A06, E-uninitialised: a buffer that holds what was there before. After memory was
     filled with something else, the same input gives the same reconstruction."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
-        codec = choice.codec(backend)
+        codec = choice.codec(kvassay_backend)
         x = choice.sample(5)
         decoded_before = []
         for filling in (0x00, 0xFF, 0x55):
-            _fill_memory(filling)
+            fill_memory(filling)
             decoded_before.append(roundtrip(codec, x))
         for other in decoded_before[1:]:
             np.testing.assert_array_equal(other, decoded_before[0])
 
-    for_all(check, backend)
-
-
-def _fill_memory(filling: int) -> None:
-    """Leaves freed blocks of all the sizes that a small batch may ask for."""
-    sizes = [count * width for count in range(1, 9) for width in range(2, 1100, 2)]
-    blocks = [np.full(size, filling, dtype=np.uint8) for size in sizes]
-    del blocks
+    for_all(check, kvassay_backend)
 
 
 @catches("B-seed")
-def test_two_seeds_two_codecs(backend: Backend) -> None:
-    """B-seed: the seed is ignored. Where there is a rotation, another seed gives another."""
+def test_two_seeds_two_codecs(kvassay_backend: Backend) -> None:
+    """B-seed: the seed is ignored. Where there is a rotation, another seed gives another: the
+    reconstructions differ by at least a tenth of the distortion.
+
+    A reconstruction is (1 - D) x and an error across x, whose energy is D (1 - D) |x|^2. The
+    errors of two independent rotations have no correlation, so that the reconstructions differ
+    by 2 D (1 - D) |x|^2 on average, which is above 1.2 D |x|^2. A sketch adds to that.
+    """
 
     def check(choice: Choice, data: st.DataObject) -> None:
-        assume(choice.kind != "scalar" and _has_levels(backend, choice))
+        assume(choice.has_seed and has_levels(kvassay_backend, choice))
+        assume(choice.dim >= 64)  # 16 signs agree up to a symmetry in 1 of 2000 pairs of seeds
         x = choice.isotropic(4)
-        first = roundtrip(choice.codec(backend), x)
-        assert not np.array_equal(first, roundtrip(choice.codec(backend, other_seed=1), x))
+        first, second = (
+            roundtrip(choice.codec(kvassay_backend, other_seed=other), x) for other in (0, 1)
+        )
+        distortion = theory.lloyd_max_distortion(choice.dim, choice.bits)
+        assert np.mean(differ(first, second, x)) >= 0.1 * distortion
 
-    for_all(check, backend)
+    for_all(check, kvassay_backend)
 
 
 @catches("D-half-input")
-def test_dtypes(backend: Backend) -> None:
+def test_dtypes(kvassay_backend: Backend) -> None:
     """D-half-input: arithmetic in the precision of the input. Vectors in float16 or float64
     encode like the same values in float32, unless they are refused."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
-        codec = choice.codec(backend)
+        codec = choice.codec(kvassay_backend)
         dtype = data.draw(st.sampled_from((np.float16, np.float64)))
         x = (64 * choice.sample(4)).astype(np.float16)
         result = roundtrip_unless_refused(codec, x.astype(dtype))
         expected = roundtrip(codec, x.astype(np.float32))
         assert np.all(differ(result, expected, x) <= choice.tolerance())
 
-    for_all(check, backend)
+    for_all(check, kvassay_backend)
 
 
 @catches("E-short-code")
-def test_short_code_is_refused(backend: Backend) -> None:
+def test_short_code_is_refused(kvassay_backend: Backend) -> None:
     """E-short-code: a code that was cut off is read past its end. It must raise."""
 
     def check(choice: Choice, data: st.DataObject) -> None:
-        codec = choice.codec(backend)
-        try:
-            short = _cut(codec.encode(choice.sample(3)))
-        except Exception:  # the code refuses to be cut
-            return
+        codec = choice.codec(kvassay_backend)
+        short = None
+        with refusal_allowed():  # a code may refuse to be cut
+            short = cut(codec.encode(choice.sample(3)))
         assume(short is not None)
-        with pytest.raises(Exception):
-            codec.decode(short)
+        assert refuses(lambda: codec.decode(short))
 
-    for_all(check, backend)
-
-
-def _cut(code: Any) -> Any:
-    """`code` with half of each vector's bytes; None if it is not made of arrays or bytes."""
-    if isinstance(code, bytes):
-        return code[: len(code) // 2]
-    if isinstance(code, np.ndarray):
-        half = code.shape[1] // 2 if code.ndim == 2 else 0
-        return np.ascontiguousarray(code[:, :half]) if half else None
-    if isinstance(code, dict):
-        pairs: Any = list(code.items())
-        return _cut_one(pairs, dict)
-    if isinstance(code, (tuple, list)) and not hasattr(code, "_fields"):
-        return _cut_one(list(enumerate(code)), lambda parts: type(code)(v for _, v in parts))
-    if is_dataclass(code) and not isinstance(code, type):
-        pairs = [(each.name, getattr(code, each.name)) for each in fields(code) if each.init]
-        return _cut_one(pairs, lambda parts: replace(code, **dict(parts)))
-    return None
-
-
-def _cut_one(pairs: list[tuple[Any, Any]], join: Callable[[Any], Any]) -> Any:
-    """The same with the first part cut that can be."""
-    for place, (name, part) in enumerate(pairs):
-        if (short := _cut(part)) is not None:
-            return join([*pairs[:place], (name, short), *pairs[place + 1 :]])
-    return None
-
-
-def property_name(function: str) -> str:
-    """What a property is called in a file of deviations: "zero-vectors"."""
-    return function.removeprefix("test_").replace("_", "-")
+    for_all(check, kvassay_backend)
 
 
 PROPERTIES = {

@@ -17,7 +17,6 @@ from kvassay.reference.lloyd_max import MAX_BITS, codebook
 from kvassay.reference.packing import Bytes
 from kvassay.reference.sphere import Array
 
-KINDS = ("scalar", "turboquant-mse", "turboquant-prod")
 _CHUNK = 512  # rows at a time: keeps the working set in cache and memory bounded
 
 
@@ -65,9 +64,9 @@ class PerVector:
     def encode(self, x: Array) -> Code:
         """Code of the rows of `x`, (N, d) of any floating dtype, finite. ValueError else."""
         x = require_vectors("x", x, self.dim)
-        parts = [self._encode(x[i : i + _CHUNK]) for i in range(0, len(x), _CHUNK)]
-        if not parts:
+        if len(x) <= _CHUNK:
             return self._encode(x)
+        parts = [self._encode(x[i : i + _CHUNK]) for i in range(0, len(x), _CHUNK)]
         names = parts[0].parts()
         return Code(**{n: np.concatenate([getattr(part, n) for part in parts]) for n in names})
 
@@ -230,7 +229,7 @@ def codec(
     >>> round(float(np.sum(error**2) / np.sum(x**2)), 4)  # D_4(128) = .009315
     0.0093
     """
-    require_choice("kind", kind, KINDS)
+    require_choice("kind", kind, ("scalar", "turboquant-mse", "turboquant-prod"))
     require_integer("seed", seed, 0)
     if kind == "scalar":
         return Scalar(dim, bits)

@@ -20,10 +20,9 @@ import numpy as np
 
 from kvassay.reference import sphere
 from kvassay.reference._checks import require_choice, require_integer
+from kvassay.reference._names import SKETCHES
 from kvassay.reference.hadamard import Haar, RandomizedHadamard, rows_times
 from kvassay.reference.sphere import Array
-
-SKETCHES = ("gaussian", "orthogonal", "haar")
 
 
 class Sketch(Protocol):
@@ -109,7 +108,7 @@ class OrthogonalSketch:
 
 def sketch(name: str, dim: int, rows: int, rng: np.random.Generator) -> Sketch:
     """The sketch called `name`: "gaussian", "orthogonal" (randomized Hadamard) or "haar"."""
-    require_choice("sketch", name, SKETCHES)
+    require_choice("sketch", name, (*SKETCHES, "haar"))
     if name == "gaussian":
         return GaussianSketch(dim, rows, rng)
     return OrthogonalSketch(dim, rows, rng, "haar" if name == "haar" else "hadamard")

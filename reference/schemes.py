@@ -10,9 +10,13 @@ bits), so that its TQ-KQV is paper A's KQV.
 from dataclasses import dataclass
 
 from kvassay.reference._checks import require_choice
+from kvassay.reference._names import SKETCHES
+from kvassay.reference.kinds import KINDS
 
 PREFIXES = {"Plain": "scalar", "TQ": "turboquant-mse", "SQU": "spectral", "SQW": "spectral"}
-SKETCHED = {"scalar": "scalar-prod", "turboquant-mse": "turboquant-prod", "spectral": "spectral"}
+SKETCHED = {"spectral": "spectral"} | {
+    kind.without_sketch: kind.id for kind in KINDS.values() if kind.sketched
+}
 ALLOCATIONS = {"SQU": "uniform", "SQW": "water-filling"}
 
 
@@ -51,7 +55,7 @@ def scheme(name: str, sketch: str = "orthogonal", *, together: bool = False) -> 
     >>> str(scheme("KQV").v), str(scheme("TQ-QKV", "gaussian").k)
     ('turboquant-prod/orthogonal', 'turboquant-prod/gaussian')
     """
-    require_choice("sketch", sketch, ("gaussian", "orthogonal"))
+    require_choice("sketch", sketch, SKETCHES)
     full = {"KV": "Plain-KV", "KQV": "TQ-KQV", "QKQV": "TQ-QKQV"}.get(name, name)
     prefix, _, letters = full.partition("-")
     if prefix not in PREFIXES or letters not in LETTERS:

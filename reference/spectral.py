@@ -17,6 +17,7 @@ from scipy.linalg import qr
 
 from kvassay.reference import packing, qjl
 from kvassay.reference._checks import require_choice, require_integer, require_vectors
+from kvassay.reference._names import SKETCHES
 from kvassay.reference.codecs import (
     Code,
     PerVector,
@@ -33,7 +34,6 @@ from kvassay.reference.sphere import Array
 Bits = NDArray[np.int64]
 
 ALLOCATIONS = ("uniform", "water-filling")
-SKETCHES = ("gaussian", "orthogonal")
 
 # A coordinate over its scale has an unknown law of variance 1, so the table is that for
 # N(0, 1): the table for the sphere of dimension 2^22, in units of 2^-11, is 2e-6 from it.

@@ -13,10 +13,9 @@ from scipy import special
 
 from kvassay.reference import sphere
 from kvassay.reference._checks import require_choice, require_integer
+from kvassay.reference._names import SKETCHES
 from kvassay.reference.lloyd_max import MAX_BITS, codebook
 from kvassay.reference.sphere import Array
-
-SKETCHES = ("gaussian", "orthogonal")
 
 
 def lloyd_max_distortion(dim: int, bits: int) -> float:
@@ -117,14 +116,15 @@ def prod_distortion(dim: int, bits: int, sketch: str) -> float:
     return lloyd_max_distortion(dim, bits - 1) * sketch_noise(dim, sketch)
 
 
-def product_variance(dim: int, bits: int, kind: str, sketch: str = "gaussian") -> float:
+def product_variance(dim: int, bits: int, sketch: str = "") -> float:
     """d E(estimate - <q, x>)^2 / (|q|^2 |x|^2) for an isotropic q independent of x.
 
     Given the error e = x_hat - x, E<q, e>^2 = |q|^2 |e|^2 / d, so this is the distortion of
     the reconstruction that the estimate stands for. Without a sketch D_b, with one D_{b-1}
-    times `sketch_noise`. (Paper A, section 1; TurboQuant, theorem 2.)
+    times `sketch_noise`. Of codecs on a Lloyd-Max grid; `kinds` says which those are. (Paper A,
+    section 1; TurboQuant, theorem 2.)
     """
-    if kind == "turboquant-prod":
+    if sketch:
         return prod_distortion(dim, bits, sketch)
     return lloyd_max_distortion(dim, bits)
 
@@ -254,7 +254,7 @@ def sketch_scatter(dim: int, bits: int, sketch: str, count: int) -> float:
 
 
 def slope_scatter(
-    dim: int, bits: int, kind: str, sketch: str, count: int, queries: int, cosine2: float
+    dim: int, bits: int, sketch: str, count: int, queries: int, cosine2: float
 ) -> float:
     """Standard deviation of the slope of one seed, from `count` vectors, each with a query of
     its own at a mean squared cosine `cosine2`, and `queries` others that are independent.
@@ -267,9 +267,9 @@ def slope_scatter(
     D_{b-1} alike: their mean over d rows has relative variance 1/(2 d^2).
     """
     others = queries / dim
-    variance = product_variance(dim, bits, kind, sketch) / dim
+    variance = product_variance(dim, bits, sketch) / dim
     variance *= (others**2 + others + cosine2) / (count * (others + cosine2) ** 2)
-    if kind == "turboquant-prod" and sketch == "gaussian":
+    if sketch == "gaussian":
         variance += lloyd_max_distortion(dim, bits - 1) ** 2 / (2 * dim**2)
     return float(np.sqrt(variance))
 
@@ -328,9 +328,7 @@ def prod_direction_error(dim: int, bits: int, sketch: str) -> float:
     return float(angle * (1 - error_kurtosis(dim, bits - 1) / dim / 8))
 
 
-def score_error(
-    dim: int, bits: int, kind: str, cosine: Array, sketch: str = "gaussian"
-) -> tuple[Array, Array]:
+def score_error(dim: int, bits: int, cosine: Array, sketch: str = "") -> tuple[Array, Array]:
     """Mean and variance of (estimate - <q, x>) / (|q| |x|) at the given cosines of q and x.
 
     With a sketch the estimate is unbiased and the variance is that of QJL on a residual of
@@ -342,12 +340,12 @@ def score_error(
     (D - D^2 - V)/(d - 1). A query along its key so meets more noise, and the bias. (From
     TurboQuant, section 3; exact up to 1/d.)
 
-    >>> mean, variance = score_error(128, 4, "turboquant-mse", np.array([0.0, 1.0]))
+    >>> mean, variance = score_error(128, 4, np.array([0.0, 1.0]))
     >>> (128 * variance / lloyd_max_distortion(128, 4)).round(2).tolist()
     [0.98, 2.65]
     """
     cosine = np.asarray(cosine, dtype=np.float64)
-    if kind == "turboquant-prod":
+    if sketch:
         residual = lloyd_max_distortion(dim, bits - 1)
         along = sketch_variance(dim, float(np.sqrt(residual)), sketch)
         across = sketch_variance(dim, 0.0, sketch)

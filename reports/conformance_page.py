@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kvassay.conformance import protocol, words
+from kvassay.conformance import words
 from kvassay.conformance.claims import codec
 from kvassay.conformance.evidence import deviations
 from kvassay.conformance.evidence.lines import clean
@@ -12,6 +12,7 @@ from kvassay.conformance.evidence.runs import CheckRun, KillTable
 from kvassay.conformance.evidence.schema import COUNTED, Diagnosis, Entry
 from kvassay.conformance.faults import BY_ID
 from kvassay.conformance.run.plan import BITS, DIMS
+from kvassay.reference.kinds import JUDGED, STUDIED
 from kvassay.reports import controls as known_controls
 from kvassay.reports.controls import Control, Controls
 from kvassay.reports.figures import deviation
@@ -276,11 +277,11 @@ def _untested(run: CheckRun) -> Iterator[str]:
     if unused := [sketch for sketch in run.sketches if sketch not in sketches]:
         yield f"Sketches left out of this run: {', '.join(unused)}."
     kinds = {entry.kind for entry in run.entries}
-    if absent := [kind for kind in protocol.KINDS if kind not in run.kinds]:
+    if absent := [kind for kind in JUDGED if kind not in run.kinds]:
         yield f"Kinds that the backend does not offer: {', '.join(absent)}."
-    if skipped := [kind for kind in run.kinds if kind in protocol.KINDS and kind not in kinds]:
+    if skipped := [kind for kind in run.kinds if kind in JUDGED and kind not in kinds]:
         yield f"Kinds left out of this run: {', '.join(skipped)}."
-    if studied := [kind for kind in run.kinds if kind in protocol.STUDIED]:
+    if studied := [kind for kind in run.kinds if kind in STUDIED]:
         yield (f"Kinds that only `kvassay reproduce {run.spec}` uses: {', '.join(studied)}.")
     for what, grid, used in (
         ("Dimensions", DIMS, {entry.dim for entry in run.entries}),
@@ -290,6 +291,6 @@ def _untested(run: CheckRun) -> Iterator[str]:
             yield f"{what} of the usual grid that were left out: {', '.join(map(str, left))}."
     yield (
         "Properties of single inputs (shapes, zero vectors, scales, memory layout), which are "
-        f"tests: pytest --pyargs kvassay.properties --backend {run.spec}."
+        f"tests: pytest --pyargs kvassay.properties --kvassay-backend {run.spec}."
     )
     yield "Speed."

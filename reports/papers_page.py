@@ -264,7 +264,7 @@ def _untested(run: PapersRun) -> Iterator[str]:
     there = {outcome.id for outcome in run.outcomes}
     if missing := [name for name in ALL if name not in there]:
         yield f"Claims left out of this run: {', '.join(missing)}."
-    interface = [claim.id for claim in codec.CLAIMS if claim.source == "interface"]
+    interface = [claim.id for claim in codec.CLAIMS if not claim.of_papers]
     yield (
         f"Claims about the interface ({', '.join(interface)}), and dimensions and widths beyond "
         f"these: kvassay check {run.spec}."

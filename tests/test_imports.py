@@ -13,6 +13,7 @@ TOP = ("reference", "accel", "conformance", "properties", "reports")
 ORDER = (
     "reference",
     "conformance.protocol",
+    "conformance.packages",
     "conformance.discovery",
     "conformance.statistics",
     "conformance.measure",

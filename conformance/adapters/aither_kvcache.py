@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvassay.conformance.adapters.package import require_offered, version_alone
-from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.adapters.package import version_alone
+from kvassay.conformance.protocol import Capabilities, Offer
 
 FloatArray = NDArray[np.floating[Any]]
 Code = tuple[Any, Any]  # tensors: packed indices, norms
@@ -55,15 +55,14 @@ class Codec:
 
 class Backend:
     name = "aither-kvcache"
-    capabilities = Capabilities(kinds=("turboquant-mse",), sketches=())
+    capabilities = Capabilities(
+        offers=(Offer("turboquant-mse", bits=tuple(range(2, 5)), power_of_two=True),)
+    )
 
     def __init__(self) -> None:
         self.version = version_alone(self.name, "turboquant")
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        require_offered(self, kind, bits, range(2, 5), options)
-        if dim & (dim - 1):
-            raise NotImplementedError(f"aither-kvcache needs a power of two, not d = {dim}.")
         return Codec(dim, bits, seed)
 
 

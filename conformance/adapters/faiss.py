@@ -20,13 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.protocol import Capabilities, Offer
 
 FloatArray = NDArray[np.floating[Any]]
 Code = tuple[NDArray[np.uint8], FloatArray | None]  # codes (N, bytes), our norms (N,) if any
-BITS = dict.fromkeys(("scalar", "turboquant-mse"), (1, 2, 3, 4, 8)) | {
-    "turboquant-prod": (2, 3, 4, 5)
-}
+TQMSE_BITS = (1, 2, 3, 4, 8)
 
 
 class Codec:
@@ -82,16 +80,18 @@ class Codec:
 
 class Backend:
     name = "faiss-cpu"
-    capabilities = Capabilities(kinds=tuple(BITS), sketches=("orthogonal",))
+    capabilities = Capabilities(
+        offers=(
+            Offer("scalar", bits=TQMSE_BITS),
+            Offer("turboquant-mse", bits=TQMSE_BITS),
+            Offer("turboquant-prod", sketches=("orthogonal",), bits=(2, 3, 4, 5)),
+        )
+    )
 
     def __init__(self) -> None:
         self.version = version(self.name)
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        if bits not in BITS.get(kind, ()):
-            raise NotImplementedError(f"FAISS has no {kind} at {bits} bits.")
-        if options.get("sketch", "orthogonal") != "orthogonal":
-            raise NotImplementedError(f"FAISS has no {options['sketch']} sketch, only orthogonal.")
         return Codec(dim, bits, seed, kind == "turboquant-prod", kind != "scalar")
 
 

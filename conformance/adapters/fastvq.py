@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvassay.conformance.adapters.package import require_offered, version_alone
-from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.adapters.package import version_alone
+from kvassay.conformance.protocol import Capabilities, Offer
 
 FloatArray = NDArray[np.floating[Any]]
 ARRAYS = ("norms", "polar_indices", "polar_radii", "qjl_signs")  # what grows with the vectors
@@ -54,15 +54,22 @@ class Codec:
 
 class Backend:
     name = "fastvq"
-    capabilities = Capabilities(kinds=("turboquant-mse", "turboquant-prod"), sketches=("gaussian",))
+    capabilities = Capabilities(
+        offers=(
+            Offer("turboquant-mse", bits=(2, 3, 4), dims=(32, 64, 128)),
+            Offer(
+                "turboquant-prod",
+                sketches=("gaussian",),
+                bits=tuple(range(2, 5)),
+                dims=(32, 64, 128),
+            ),
+        )
+    )
 
     def __init__(self) -> None:
         self.version = version_alone(self.name, "turboquant")
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        require_offered(self, kind, bits, range(2, 5), options)
-        if dim not in (32, 64, 128):
-            raise NotImplementedError(f"fastvq has no vectors of {dim} coordinates.")
         return Codec(dim, bits, seed, kind == "turboquant-prod")
 
 

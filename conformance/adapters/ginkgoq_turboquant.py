@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvassay.conformance.adapters.package import require_offered, version_alone
-from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.adapters.package import version_alone
+from kvassay.conformance.protocol import Capabilities, Offer
 
 FloatArray = NDArray[np.floating[Any]]
 
@@ -76,13 +76,17 @@ class ProdCodec(MseCodec):
 
 class Backend:
     name = "ginkgoq-turboquant"
-    capabilities = Capabilities(kinds=("turboquant-mse", "turboquant-prod"), sketches=("gaussian",))
+    capabilities = Capabilities(
+        offers=(
+            Offer("turboquant-mse"),
+            Offer("turboquant-prod", sketches=("gaussian",), bits=tuple(range(2, 9))),
+        )
+    )
 
     def __init__(self) -> None:
         self.version = version_alone(self.name, "turboquant")
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> MseCodec:
-        require_offered(self, kind, bits, range(1 if kind == "turboquant-mse" else 2, 9), options)
         if kind == "turboquant-mse":
             return MseCodec(dim, bits, seed)
         return ProdCodec(dim, bits, seed, has_sketch=True)

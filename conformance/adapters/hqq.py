@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvassay.conformance.adapters.package import require_offered
-from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.protocol import Capabilities, Offer
 
 FloatArray = NDArray[np.floating[Any]]
 Code = tuple[Any, dict[str, Any]]  # packed tensor, meta data with scale and zero
@@ -57,15 +56,14 @@ class Codec:
 
 class Backend:
     name = "hqq"
-    capabilities = Capabilities(kinds=("scalar",), sketches=())
+    capabilities = Capabilities(
+        offers=(Offer("scalar", bits=(1, 2, 3, 4, 5, 6, 8), multiple_of=GROUP),)
+    )
 
     def __init__(self) -> None:
         self.version = version(self.name)
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        require_offered(self, kind, bits, (1, 2, 3, 4, 5, 6, 8), options)
-        if dim % GROUP:
-            raise NotImplementedError(f"hqq's groups of {GROUP} would reach across vectors.")
         return Codec(bits)
 
 

@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvassay.conformance.adapters.package import require_offered
-from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.protocol import Capabilities, Offer
 
 FloatArray = NDArray[np.floating[Any]]
 Code = tuple[Any, ...]  # tensors: packed integers (rows, d), scale (N, 1), shift (N, 1)
@@ -61,13 +60,12 @@ class Codec:
 
 class Backend:
     name = "optimum-quanto"
-    capabilities = Capabilities(kinds=("scalar",), sketches=())
+    capabilities = Capabilities(offers=(Offer("scalar", bits=(2, 4)),))
 
     def __init__(self) -> None:
         self.version = version(self.name)
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        require_offered(self, kind, bits, (2, 4), options)
         return Codec(dim, bits)
 
 

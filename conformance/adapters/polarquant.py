@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvassay.conformance.adapters.package import require_offered
-from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.protocol import Capabilities, Offer
 
 FloatArray = NDArray[np.floating[Any]]
 Code = tuple[Any, Any]  # uint8 tensor (N, bytes), bfloat16 norms (N,)
@@ -56,15 +55,14 @@ class Codec:
 
 class Backend:
     name = "polarquant"
-    capabilities = Capabilities(kinds=("turboquant-mse",), sketches=())
+    capabilities = Capabilities(
+        offers=(Offer("turboquant-mse", bits=tuple(range(2, 5)), power_of_two=True),)
+    )
 
     def __init__(self) -> None:
         self.version = version(self.name)
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        require_offered(self, kind, bits, range(2, 5), options)
-        if dim & (dim - 1):
-            raise NotImplementedError(f"polarquant has no d={dim}, only powers of two.")
         return Codec(dim, bits)
 
 

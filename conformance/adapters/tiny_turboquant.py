@@ -19,20 +19,23 @@ without rotation or table. That is none of our kinds, and not here.
 from importlib.metadata import version
 from typing import Any
 
-from kvassay.conformance.adapters.package import require_offered
 from kvassay.conformance.adapters.turboquant import Codec
-from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.protocol import Capabilities, Offer
 
 
 class Backend:
     name = "tiny-turboquant"
-    capabilities = Capabilities(kinds=("turboquant-mse", "turboquant-prod"), sketches=("gaussian",))
+    capabilities = Capabilities(
+        offers=(
+            Offer("turboquant-mse"),
+            Offer("turboquant-prod", sketches=("gaussian",)),
+        )
+    )
 
     def __init__(self) -> None:
         self.version = version(self.name)
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        require_offered(self, kind, bits, range(1, 9), options)
         from tiny_turboquant import quantizer
 
         with_sketch = kind == "turboquant-prod"

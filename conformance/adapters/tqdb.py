@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvassay.conformance.adapters.package import require_offered
-from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.protocol import Capabilities, Offer
 
 FloatArray = NDArray[np.floating[Any]]
 Code = tuple[Any, int, list[str]]  # the database, the number of the batch in it, its vectors' ids
@@ -66,14 +65,16 @@ class Codec:
 class Backend:
     name = "tqdb"
     capabilities = Capabilities(
-        kinds=("turboquant-mse", "turboquant-prod"), sketches=tuple(QUANTIZERS)
+        offers=(
+            Offer("turboquant-mse", bits=tuple(range(2, 9))),
+            Offer("turboquant-prod", tuple(QUANTIZERS), bits=tuple(range(2, 9))),
+        )
     )
 
     def __init__(self) -> None:
         self.version = version(self.name)
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        require_offered(self, kind, bits, range(2, 9), options)
         if kind == "turboquant-mse":
             return Codec(dim, bits, seed, fast_mode=True)
         return Codec(dim, bits, seed, fast_mode=False, quantizer_type=QUANTIZERS[options["sketch"]])

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvassay.conformance.adapters.package import require_offered
-from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.protocol import Capabilities, Offer
 
 FloatArray = NDArray[np.floating[Any]]
 Code = list[bytes]  # one a vector
@@ -65,13 +64,12 @@ class Codec:
 
 class Backend:
     name = "turbo-quant-lite"
-    capabilities = Capabilities(kinds=("turboquant-mse",), sketches=())
+    capabilities = Capabilities(offers=(Offer("turboquant-mse", bits=tuple(range(1, 5))),))
 
     def __init__(self) -> None:
         self.version = version(self.name)
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        require_offered(self, kind, bits, range(1, 5), options)
         return Codec(dim, bits, seed)
 
 

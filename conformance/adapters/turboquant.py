@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvassay.conformance.adapters.package import require_offered, version_alone
-from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.adapters.package import version_alone
+from kvassay.conformance.protocol import Capabilities, Offer
 
 FloatArray = NDArray[np.floating[Any]]
 Code = tuple[Any, ...]  # tensors
@@ -53,13 +53,17 @@ class Codec:
 
 class Backend:
     name = "turboquant"
-    capabilities = Capabilities(kinds=("turboquant-mse", "turboquant-prod"), sketches=("gaussian",))
+    capabilities = Capabilities(
+        offers=(
+            Offer("turboquant-mse", bits=tuple(range(1, 5))),
+            Offer("turboquant-prod", sketches=("gaussian",), bits=tuple(range(1, 5))),
+        )
+    )
 
     def __init__(self) -> None:
         self.version = version_alone(self.name, "turboquant")
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        require_offered(self, kind, bits, range(1, 5), options)
         import turboquant
 
         with_sketch = kind == "turboquant-prod"

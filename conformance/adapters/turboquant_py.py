@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvassay.conformance.adapters.package import require_offered, version_alone
-from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.adapters.package import version_alone
+from kvassay.conformance.protocol import Capabilities, Offer
 
 FloatArray = NDArray[np.floating[Any]]
 
@@ -61,16 +61,17 @@ class ProdCodec(MseCodec):
 class Backend:
     name = "turboquant-py"
     capabilities = Capabilities(
-        kinds=("turboquant-mse", "turboquant-prod"),
-        sketches=("orthogonal",),
         decode_includes_sketch=False,
+        offers=(
+            Offer("turboquant-mse", bits=tuple(range(1, 5))),
+            Offer("turboquant-prod", sketches=("orthogonal",), bits=tuple(range(2, 5))),
+        ),
     )
 
     def __init__(self) -> None:
         self.version = version_alone(self.name, "turboquant")
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> MseCodec:
-        require_offered(self, kind, bits, range(1 if kind == "turboquant-mse" else 2, 5), options)
         if kind == "turboquant-mse":
             return MseCodec(dim, bits, seed, "mse")
         return ProdCodec(dim, bits, seed, "inner_product")

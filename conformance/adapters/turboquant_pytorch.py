@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvassay.conformance.adapters.package import require_offered, version_alone
-from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.adapters.package import version_alone
+from kvassay.conformance.protocol import Capabilities, Offer
 
 FloatArray = NDArray[np.floating[Any]]
 Code = list[tuple[Any, Any, float]]  # one a vector: indices, signs, |residual|/sqrt(d)
@@ -81,13 +81,14 @@ class Codec:
 
 class Backend:
     name = "turboquant-pytorch"
-    capabilities = Capabilities(kinds=("turboquant-prod",), sketches=("orthogonal",))
+    capabilities = Capabilities(
+        offers=(Offer("turboquant-prod", sketches=("orthogonal",), bits=(2, 3, 5)),)
+    )
 
     def __init__(self) -> None:
         self.version = version_alone(self.name, "turboquant")
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        require_offered(self, kind, bits, (2, 3, 5), options)
         return Codec(dim, bits, seed)
 
 

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvassay.conformance.adapters.package import require_offered, version_alone
-from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.adapters.package import version_alone
+from kvassay.conformance.protocol import Capabilities, Offer
 
 FloatArray = NDArray[np.floating[Any]]
 Code = NDArray[np.uint8]  # (N, bytes)
@@ -52,13 +52,14 @@ class Codec:
 
 class Backend:
     name = "turboquant-space"
-    capabilities = Capabilities(kinds=("turboquant-prod",), sketches=("orthogonal",))
+    capabilities = Capabilities(
+        offers=(Offer("turboquant-prod", sketches=("orthogonal",), bits=tuple(range(2, 9))),)
+    )
 
     def __init__(self) -> None:
         self.version = version_alone(self.name, "turboquant")
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        require_offered(self, kind, bits, range(2, 10), options)
         return Codec(dim, bits, seed)
 
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvassay.conformance.adapters.package import require_offered, version_alone
-from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.adapters.package import version_alone
+from kvassay.conformance.protocol import Capabilities, Offer
 
 FloatArray = NDArray[np.floating[Any]]
 
@@ -75,14 +75,17 @@ class ProdCodec(MseCodec):
 
 class Backend:
     name = "turboquant-torch"
-    capabilities = Capabilities(kinds=("turboquant-mse", "turboquant-prod"), sketches=("gaussian",))
+    capabilities = Capabilities(
+        offers=(
+            Offer("turboquant-mse", bits=tuple(range(1, 5))),
+            Offer("turboquant-prod", sketches=("gaussian",), bits=tuple(range(2, 6))),
+        )
+    )
 
     def __init__(self) -> None:
         self.version = version_alone(self.name, "turboquant")
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> MseCodec:
-        has_sketch = kind == "turboquant-prod"
-        require_offered(self, kind, bits, range(1 + has_sketch, 5 + has_sketch), options)
         return (MseCodec if kind == "turboquant-mse" else ProdCodec)(dim, bits, seed)
 
 

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvassay.conformance.adapters.package import require_offered
-from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.protocol import Capabilities, Offer
 
 FloatArray = NDArray[np.floating[Any]]
 
@@ -66,14 +65,16 @@ class Codec:
 class Backend:
     name = "turboquantcpu"
     capabilities = Capabilities(
-        kinds=("turboquant-mse", "turboquant-prod"), sketches=("orthogonal",)
+        offers=(
+            Offer("turboquant-mse"),
+            Offer("turboquant-prod", sketches=("orthogonal",)),
+        )
     )
 
     def __init__(self) -> None:
         self.version = version(self.name)
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Codec:
-        require_offered(self, kind, bits, range(1, 9), options)
         if kind == "turboquant-mse":
             return Codec(dim, bits, seed, "mse")
         return Codec(dim, bits, seed, "prod" if bits > 1 else "qjl")

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvassay.conformance.adapters.package import require_offered
-from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.protocol import Capabilities, Offer
 
 FloatArray = NDArray[np.floating[Any]]
 Code = dict[str, Any]  # tensors
@@ -88,16 +87,17 @@ class ProdCodec(MseCodec):
 class Backend:
     name = "turboquantdc"
     capabilities = Capabilities(
-        kinds=("turboquant-mse", "turboquant-prod"),
-        sketches=("gaussian",),
         decode_includes_sketch=False,
+        offers=(
+            Offer("turboquant-mse"),
+            Offer("turboquant-prod", sketches=("gaussian",)),
+        ),
     )
 
     def __init__(self) -> None:
         self.version = version(self.name)
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> MseCodec:
-        require_offered(self, kind, bits, range(1, 9), options)
         return (MseCodec if kind == "turboquant-mse" else ProdCodec)(dim, bits, seed)
 
 

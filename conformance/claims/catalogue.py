@@ -12,7 +12,7 @@ PAPERS: tuple[PaperClaim, ...] = (
 )
 PAPERS_BY_ID = {claim.id: claim for claim in PAPERS}
 
-CODEC_CLAIMS = tuple(claim for claim in codec.CLAIMS if claim.source != "interface")
+CODEC_CLAIMS = tuple(claim for claim in codec.CLAIMS if claim.of_papers)
 ALL: dict[str, Claim | PaperClaim] = {
     **{claim.id: claim for claim in CODEC_CLAIMS},
     **PAPERS_BY_ID,

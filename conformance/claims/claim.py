@@ -1,31 +1,28 @@
 """A claim is a record: one checkable sentence, and how evidence decides it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Literal
 
 import numpy as np
 
-from kvassay.conformance.measure.cell import Cell, Effort, batch
+from kvassay.conformance.measure import Effort
+from kvassay.conformance.measure.cell import Cell, batch
 from kvassay.conformance.measure.codec import BINS
-from kvassay.conformance.protocol import KINDS
-from kvassay.conformance.statistics import design
-from kvassay.conformance.statistics.intervals import (
-    Band,
-    Interval,
-    compare,
-    dkw_interval,
-    exponential,
-    ratio_interval,
-    worst_interval,
-)
+from kvassay.conformance.statistics import design, intervals
+from kvassay.conformance.statistics.design import Look
+from kvassay.conformance.statistics.intervals import Band, Interval
+from kvassay.reference.kinds import JUDGED
 
-EFFORTS: tuple[Effort, ...] = ("quick", "standard", "thorough")
 VERDICTS = ("conforms", "violates", "inconclusive", "not applicable", "error")
 BETA = 0.01
 
-Method = Literal["ratio", "geometric", "worst", "distance"]
+# Every entry in which chance has a part has this false-alarm rate, whatever else is in the run:
+# a new claim, kind or population changes no interval of another. 5000 entries make 1 in 1000.
+ENTRY_ALPHA = 2e-7
+
+Method = Literal["ratio", "geometric", "worst", "every", "distance"]
 Standing = Literal["theorem", "derived", "reported", "contested"]
 
 
@@ -43,7 +40,7 @@ class Part:
     name: str
     experiment: str
     statistic: str
-    kinds: tuple[str, ...] = KINDS
+    kinds: tuple[str, ...] = JUDGED
 
 
 @dataclass(frozen=True)
@@ -55,6 +52,8 @@ class Claim:
       "geometric" the same for a mean of logarithms, whose exponential is judged
       "distance"  sup distance of a CDF, Dvoretzky-Kiefer-Wolfowitz
       "worst"     must hold for every seed; the largest value, no chance involved
+      "every"     must lie in `limits` for every seed; the value nearest to a limit or beyond it
+    If `of_papers`, it is a sentence of theirs, else the suite's own; `source` says which.
     `prediction(cell, part)` comes from reference/theory.py. `delta(cell, part, effort)` is
     the band's half-width, relative to the prediction for the first two and absolute otherwise;
     if `at_most`, the band has no lower end. `scatter(cell, part, effort)` is one seed's expected
@@ -72,11 +71,18 @@ class Claim:
     prediction: Callable[[Cell, str], float]
     delta: Delta
     meaning: str
-    kills: tuple[str, ...]
     scatter: Callable[[Cell, str, Effort], float] = lambda cell, part, effort: 0.0
+    limits: Callable[[Cell, str, Effort], Band] | None = None
+    seeds: Mapping[Effort, int] = field(default_factory=dict)
     at_most: bool = False
     fewest_bits: int = 1
     beta: float = BETA
+    of_papers: bool = True
+
+    @property
+    def alpha(self) -> float:
+        """The false-alarm rate of one of its entries; 0 where chance has no part."""
+        return 0.0 if self.method == "worst" else ENTRY_ALPHA
 
     def parts_for(self, cell: Cell) -> list[Part]:
         """The parts that say anything about a codec of this kind and width."""
@@ -86,6 +92,8 @@ class Claim:
 
     def band(self, cell: Cell, part: str, effort: Effort) -> Band:
         """The values that conform."""
+        if self.limits is not None:
+            return self.limits(cell, part, effort)
         predicted = self.prediction(cell, part)
         delta = self.delta(cell, part, effort)
         if self.method in ("ratio", "geometric"):
@@ -96,24 +104,35 @@ class Claim:
         """The interval that the values of one statistic over the seeds leave."""
         if self.method in ("ratio", "geometric"):
             top, bottom = zip(*values, strict=True)
-            interval = ratio_interval(top, bottom, alpha)
-            return interval if self.method == "ratio" else exponential(interval)
+            interval = intervals.ratio_interval(top, bottom, alpha)
+            return interval if self.method == "ratio" else intervals.exponential(interval)
         if self.method == "distance":
-            return dkw_interval(np.sum(values, axis=0), alpha)
-        return worst_interval(values)
+            return intervals.dkw_interval(np.sum(values, axis=0), alpha)
+        return intervals.worst_interval(values)
 
     def judge(
         self, values: Sequence[Any], cell: Cell, part: str, effort: Effort, alpha: float
     ) -> tuple[str, Interval]:
-        """ "conforms", "violates" or "undecided", and the interval that says so."""
-        interval = self.interval(values, alpha)
-        return compare(interval, self.band(cell, part, effort)), interval
+        """ "conforms", "violates" or "undecided", and the interval that says so. ValueError
+        where the values make no interval."""
+        band = self.band(cell, part, effort)
+        if self.method != "every":
+            interval = self.interval(values, alpha)
+            return intervals.compare(interval, band), interval
+        predicted = self.prediction(cell, part)
+        interval = intervals.outermost(values, predicted, band)
+        verdict = intervals.compare(interval, band)
+        unfinished = len(values) < self.needed(cell, part, effort)
+        return "undecided" if verdict == "conforms" and unfinished else verdict, interval
 
     def smallest_violation(
         self, count: int, cell: Cell, part: str, effort: Effort, alpha: float
     ) -> float:
         """The least deviation that `count` seeds call a violation with probability 1 - beta,
-        in the unit of `delta`. A violation of any size above delta where chance has no part."""
+        in the unit of `delta`. A violation of any size above delta where chance has no part;
+        for "every" the least share of bad seeds of which one is met."""
+        if self.method == "every":
+            return design.share_excluded(count, self.beta)
         delta = self.delta(cell, part, effort)
         if self.method == "worst":
             return delta
@@ -122,26 +141,31 @@ class Claim:
         scatter = self.scatter(cell, part, effort)
         return design.smallest_violation(count, delta, scatter, alpha, self.beta)
 
-    def needed(self, cell: Cell, part: str, effort: Effort, alpha: float) -> int:
+    def needed(self, cell: Cell, part: str, effort: Effort) -> int:
         """Seeds after which a correct codec conforms with probability 1 - beta. ValueError
         where no affordable number resolves delta."""
+        if self.method in ("worst", "every"):
+            return self.seeds.get(effort, 2)
         delta = self.delta(cell, part, effort)
-        if self.method == "worst":
-            return 2
         if self.method == "distance":
-            size = batch(cell.dim, effort).rotated
+            size, alpha = batch(cell.dim, effort).rotated, self.alpha / 2
             return next(n for n in range(1, 1000) if 2 * _margin(n * size, alpha) <= delta)
         try:
-            return design.needed(delta, self.scatter(cell, part, effort), alpha, self.beta)
+            return design.needed(delta, self.scatter(cell, part, effort), self.alpha, self.beta)
         except ValueError as problem:
             raise ValueError(f"claim {self.id} on {cell}: {problem}") from None
 
-    def looks(self, cell: Cell, part: str, effort: Effort, alpha: float) -> list[int]:
-        """The numbers of seeds after which the evidence is judged."""
-        count = self.needed(cell, part, effort, alpha)
+    def looks(self, cell: Cell, part: str, effort: Effort) -> list[Look]:
+        """When the evidence is judged, and at which alpha."""
+        count = self.needed(cell, part, effort)
         if self.method == "worst":
-            return [count]
-        return [count, 4 * count] if self.method == "distance" else design.looks(count)
+            return [Look(count, 0.0)]
+        if self.method == "every":  # the first look only stops a run that has violated already
+            first = min(count, design.FEWEST_SEEDS)
+            return [Look(seeds, self.alpha) for seeds in dict.fromkeys((first, count))]
+        if self.method == "distance":
+            return [Look(count, self.alpha / 2), Look(4 * count, self.alpha / 2)]
+        return design.looks(count, self.alpha)
 
 
 def _margin(count: int, alpha: float) -> float:

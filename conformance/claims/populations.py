@@ -120,7 +120,6 @@ CLAIMS: tuple[PaperClaim, ...] = (
             Question("without rotation", tuple(_unprotected())),
             Question("near 0.027", tuple(_figure_0027()), "somewhere", standing="reported"),
         ),
-        kills=("B01",),
     ),
     PaperClaim(
         id="low-rank-pathology",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kvassay.conformance.claims.claim import Standing
 from kvassay.conformance.measure.studies import STUDIES
-from kvassay.conformance.measure.study import BITS, SKETCHES
+from kvassay.conformance.measure.study import BITS
 from kvassay.conformance.statistics.intervals import (
     Band,
     Interval,
@@ -34,6 +34,7 @@ from kvassay.conformance.statistics.samples import (
     rank_interval,
 )
 from kvassay.reference import regimes
+from kvassay.reference.kinds import SKETCHES
 
 Array = NDArray[np.float64]
 
@@ -144,8 +145,8 @@ class Question:
 @dataclass(frozen=True)
 class PaperClaim:
     """One sentence of a paper that studies decide. A question's standing is the claim's, or
-    its own where the paper only reports that part. `kills` are the faults (of
-    `conformance/faults.py`) that the first study with a judged quantity must catch."""
+    its own where the paper only reports that part. Faults that name the claim must be caught
+    by the first study with a judged quantity."""
 
     id: str
     sentence: str
@@ -154,7 +155,6 @@ class PaperClaim:
     needs: tuple[str, ...]
     meaning: str
     questions: tuple[Question, ...] = field(repr=False)
-    kills: tuple[str, ...] = ()
     unit: str = "a trial: fresh data, rotation and sketch"
 
     @property
@@ -213,10 +213,10 @@ def by_sketch(
 
 
 def energy_interval(columns: Array, alpha: float) -> tuple[Interval, float]:
-    """Energy distance of two clouds; the low end is 0 where the permutation test does not
-    reject. The permutations are the same each time."""
+    """Energy distance of two clouds, row by row from one trial; the low end is 0 where the
+    permutation test does not reject. The permutations are the same each time."""
     first, second = _cloud(columns[:6]), _cloud(columns[6:])
-    distance, p = energy_distance(first, second, np.random.default_rng(0))
+    distance, p = energy_distance(first, second, np.random.default_rng(0), paired=True)
     spread = jackknife_interval(_energy_of_two, columns, alpha)
     low = max(spread.low, 1e-9) if p < alpha else 0.0
     return Interval(distance, min(low, distance), max(spread.high, distance)), p

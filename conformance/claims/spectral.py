@@ -151,7 +151,6 @@ CLAIMS: tuple[PaperClaim, ...] = (
                 aside=True,
             ),
         ),
-        kills=("L-no-floor",),
     ),
     PaperClaim(
         id="sq-structured",
@@ -171,7 +170,6 @@ CLAIMS: tuple[PaperClaim, ...] = (
                 "calibrated together", tuple(_structured({"together": str(TOGETHER)})), aside=True
             ),
         ),
-        kills=("L-rising",),
     ),
     PaperClaim(
         id="waterfilling-uniform",
@@ -201,7 +199,6 @@ CLAIMS: tuple[PaperClaim, ...] = (
         meaning="The second moments are not those of unit-normalised tokens, or d_eff is not "
         "the participation ratio rounded up.",
         questions=(Question("d_eff at d = 128", tuple(_effective_dims())),),
-        kills=("L-largest", "L-raw-tokens"),
     ),
     PaperClaim(
         id="spurious-eigenvalue",

@@ -1,21 +1,43 @@
 """The pytest door, loaded by pytest wherever kvassay is installed:
 
-    pytest --pyargs kvassay.properties kvassay.conformance --backend my_package.adapter:backend
+    pytest --pyargs kvassay.properties kvassay.conformance --kvassay-backend mine:Backend
 
+All that it adds to a project's pytest begins with `kvassay`: options, fixture and marker.
 Nothing heavy is imported until it is used.
 """
 
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+MARKER = "kvassay"
 EXAMPLES = {"ci": 40, "thorough": 500}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("kvassay")
-    group.addoption("--backend", help="the backend to hold against kvassay's claims and properties")
+    group.addoption(
+        "--kvassay-backend",
+        metavar="BACKEND",
+        help="the backend to hold against kvassay's claims and properties",
+    )
+    group.addoption(
+        "--kvassay-isolate",
+        action="store_true",
+        help="run the backend in a child process with time limits",
+    )
+    group.addoption(
+        "--kvassay-python",
+        metavar="PATH",
+        help="the interpreter of another environment to run the backend in",
+    )
+    group.addoption(
+        "--kvassay-exec",
+        metavar="COMMAND",
+        help="a command that serves a backend, instead of --kvassay-backend",
+    )
     group.addoption(
         "--kvassay-deviations",
         metavar="FILE",
@@ -46,8 +68,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--backend"):
+    config.addinivalue_line("markers", f"{MARKER}: a claim or a property that kvassay brings")
+    if _names_a_backend(config):
         config.pluginmanager.register(_Executed())
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Refuses a backend that cannot be used before anything is collected."""
+    if _names_a_backend(session.config):
+        loaded(session.config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    report = yield
+    report.kvassay = _is_ours(item)  # with pytest-xdist, reports are all that is counted from
+    return report
 
 
 class _Executed:
@@ -57,7 +93,7 @@ class _Executed:
         self._count = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        ours = "test_codec.py::" in report.nodeid or "test_claims.py::" in report.nodeid
+        ours = getattr(report, "kvassay", False)
         judged = not report.skipped or hasattr(report, "wasxfail")
         self._count += ours and report.when == "call" and judged
 
@@ -69,13 +105,19 @@ class _Executed:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Properties that are known not to hold are expected to fail."""
-    for item in items:
-        if hasattr(getattr(item, "function", None), "catches"):  # a property
-            from kvassay.properties.test_codec import property_name
+    ours = [item for item in items if _is_ours(item)]
+    if ours and not config.option.collectonly:
+        loaded(config)
+    for item in ours:
+        from kvassay.properties.strategies import property_name
 
-            for known in deviations(config):
-                if known.claim == property_name(item.name):
-                    item.add_marker(pytest.mark.xfail(reason=known.why, strict=True))
+        for known in deviations(config):
+            if known.claim == property_name(item.name):
+                item.add_marker(pytest.mark.xfail(reason=known.why, strict=True))
+
+
+def _is_ours(item: pytest.Item) -> bool:
+    return item.get_closest_marker(MARKER) is not None
 
 
 _DEVIATIONS = pytest.StashKey[Any]()
@@ -101,27 +143,49 @@ _BACKEND = pytest.StashKey[Any]()
 
 
 def loaded(config: pytest.Config) -> Any:
-    """The backend named by --backend, made once."""
-    from kvassay.conformance import discovery
-
-    spec = config.getoption("--backend")
-    if not spec:
-        raise pytest.UsageError("--backend must name the backend to hold against the suite")
+    """The backend that the options name, made once. UsageError, a sentence, if it cannot be."""
     if _BACKEND not in config.stash:
         try:
-            config.stash[_BACKEND] = discovery.load(spec)
+            config.stash[_BACKEND] = _made(config)
         except ValueError as problem:
             raise pytest.UsageError(str(problem)) from None
     return config.stash[_BACKEND]
 
 
-@pytest.fixture(scope="session")
-def backend(request: pytest.FixtureRequest) -> Any:
-    """The backend named by --backend, and Hypothesis as --kvassay-profile says."""
+def _names_a_backend(config: pytest.Config) -> bool:
+    named = config.getoption("--kvassay-backend")
+    return bool(named) or config.getoption("--kvassay-exec") is not None
+
+
+def _made(config: pytest.Config) -> Any:
+    from kvassay.conformance import discovery
+    from kvassay.conformance.isolation.backend import apart
+
+    spec, command = config.getoption("--kvassay-backend"), config.getoption("--kvassay-exec")
+    python, isolate = config.getoption("--kvassay-python"), config.getoption("--kvassay-isolate")
+    if spec and command is not None:
+        raise ValueError("--kvassay-backend and --kvassay-exec cannot be given together")
+    if python is not None and command is not None:
+        raise ValueError("--kvassay-python is for a --kvassay-backend, not for --kvassay-exec")
+    if not spec and command is None:
+        raise ValueError(
+            "--kvassay-backend must name the backend to hold against the suite, or "
+            "--kvassay-exec a command that serves one"
+        )
+    if isolate or python is not None or command is not None:
+        return apart(spec, python, command)
+    return discovery.load(spec)
+
+
+@pytest.fixture
+def kvassay_backend(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The backend that the options name; Hypothesis searches as --kvassay-profile says, and as
+    it did before when the test is over."""
     from hypothesis import HealthCheck, settings
 
     made = loaded(request.config)
     profile = request.config.getoption("--kvassay-profile")
+    before = settings()
     settings.register_profile(
         f"kvassay-{profile}",
         max_examples=EXAMPLES[profile],
@@ -132,4 +196,6 @@ def backend(request: pytest.FixtureRequest) -> Any:
         suppress_health_check=list(HealthCheck),
     )
     settings.load_profile(f"kvassay-{profile}")
-    return made
+    yield made
+    settings.register_profile("before-kvassay", before)
+    settings.load_profile("before-kvassay")

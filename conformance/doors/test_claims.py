@@ -1,6 +1,6 @@
 """The claims as pytest tests, one for each claim in each cell of the grid.
 
-    pytest --pyargs kvassay.conformance --backend my_package.adapter:backend
+    pytest --pyargs kvassay.conformance --kvassay-backend mine:Backend
 
 What conforms passes, a known deviation is an expected failure, and what cannot be judged
 because the backend does not offer it is skipped with the reason.
@@ -17,6 +17,8 @@ from kvassay.conformance.evidence.schema import Entry
 from kvassay.conformance.run.cell import run_cell
 from kvassay.conformance.run.execution import one_thread
 from kvassay.conformance.run.plan import BITS, DIMS, Settings, Task, plan
+
+pytestmark = pytest.mark.kvassay
 
 
 @dataclass
@@ -49,7 +51,9 @@ def _run(config: pytest.Config) -> Run:
                 effort=option("--kvassay-effort"),
                 seed=option("--kvassay-seed"),
             )
-            config.stash[_RUN] = Run(plan(option("--backend"), backend, settings))
+            in_process = not hasattr(backend, "arguments")  # a backend apart says how it is named
+            spec = option("--kvassay-backend") if in_process else backend
+            config.stash[_RUN] = Run(plan(spec, backend, settings))
         except ValueError as problem:
             raise pytest.UsageError(str(problem)) from None
     return config.stash[_RUN]
@@ -57,9 +61,13 @@ def _run(config: pytest.Config) -> Run:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "claim" in metafunc.fixturenames:
+        try:
+            tasks = _run(metafunc.config).tasks
+        except pytest.UsageError as problem:  # this error alone is shown without a traceback
+            raise pytest.Collector.CollectError(str(problem)) from None
         cases = [
             pytest.param(number, claim, id=f"{claim}-{task.cell}".replace(" ", "-"))
-            for number, task in enumerate(_run(metafunc.config).tasks)
+            for number, task in enumerate(tasks)
             for claim in dict.fromkeys(name for name, _ in task.planned)
         ]
         metafunc.parametrize(("number", "claim"), cases)

@@ -13,6 +13,7 @@ A TOML file of theirs, a table for each:
     part = "taken"
     options = {group = 32}               # further coordinates of a cell, by name
 
+Those of a published package stand behind its [package] table (kvassay.conformance.packages).
 Verdicts stay what they are; a run is *as expected* when each entry that does not conform is
 covered by a deviation, and each deviation that was looked at still covers one.
 """
@@ -25,6 +26,7 @@ from typing import Any
 
 from kvassay.conformance.claims.codec import BY_ID
 from kvassay.conformance.evidence.schema import Entry, Report
+from kvassay.conformance.packages import described
 
 NARROWING: dict[str, tuple[type, ...]] = {
     "kind": (str,),
@@ -124,6 +126,8 @@ def load(path: Path, properties: Iterable[str] = ()) -> tuple[Deviation, ...]:
         raise ValueError(f"{str(path)!r} cannot be read: {problem.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise ValueError(f"{str(path)!r} must be TOML: {problem}") from None
+    if "package" in content:
+        described(content.pop("package"), path)  # refuses what it cannot mean
     tables = content.pop("deviation", [])
     if content or not isinstance(tables, list):
         raise ValueError(f"{str(path)!r} must hold [[deviation]] tables and nothing else")

@@ -1,28 +1,35 @@
 """Faults that real implementations had, each as a mutation of the reference, a file a section.
 
-Last come `harmless` changes, which nothing may catch. `kills` holds the suite to the table,
-`diagnosis` says which fault a violation looks like.
+Each names the claims that must catch it. Last come the equivalent changes of `harmless`, which
+nothing may catch. `kills` runs the suite on each, `diagnosis` says which fault a violation looks
+like.
 """
 
 from collections.abc import Sequence
 
-# isort: off - each registers its faults, in this order
+# Each registers its faults, in this order. (Text behind "isort: off" would make it no directive.)
+# isort: off
 from kvassay.conformance.faults import (  # noqa: F401
-    batches,
-    codebook,
-    harmless,
-    layout,
-    norms,
-    rotation,
-    sizes,
     sketch,
+    rotation,
+    codebook,
+    norms,
+    layout,
+    batches,
+    sizes,
     spectral,
+    harmless,
 )
 
 # isort: on
 from kvassay.conformance.faults.fault import FAULTS, Fault
 
 BY_ID = {each.id: each for each in FAULTS}
+
+
+def caught_by(claim_id: str) -> list[str]:
+    """The ids of the faults that the claim must catch, in the order of FAULTS."""
+    return [each.id for each in FAULTS if claim_id in each.caught_by]
 
 
 def select(ids: Sequence[str]) -> list[Fault]:

@@ -25,7 +25,11 @@ class _Table(Scalar):
         raise NotImplementedError
 
 
-@fault("C01", "facebookresearch/faiss#5317")
+@fault(
+    "C01",
+    "facebookresearch/faiss#5317",
+    caught_by=("gaussian-limit", "codebook-optimal", "distortion"),
+)
 class UnscaledTable(_Table):
     """A table for unit variance meets coordinates of variance 1/d: two of its codes are
     used."""
@@ -34,7 +38,11 @@ class UnscaledTable(_Table):
         return np.asarray(levels * np.sqrt(self.dim))
 
 
-@fault("C02", "TheTom/llama-cpp-turboquant#197")
+@fault(
+    "C02",
+    "TheTom/llama-cpp-turboquant#197",
+    caught_by=("gaussian-limit", "codebook-optimal", "distortion", "jensen"),
+)
 class NarrowTable(_Table):
     """A table copied 0.6 times too narrow: twice the distortion, though one-hot vectors
     look better than correct."""
@@ -43,7 +51,12 @@ class NarrowTable(_Table):
         return np.asarray(levels * 0.6)
 
 
-@fault("C03", "vortex-data/vortex#8076", bits=6)
+@fault(
+    "C03",
+    "vortex-data/vortex#8076",
+    bits=6,
+    caught_by=("gaussian-limit", "codebook-optimal", "distortion"),
+)
 class DeadLevels(_Table):
     """The iteration starts on [-1, 1], where there is no mass, and never moves: the error
     stops falling with the bits."""
@@ -52,7 +65,7 @@ class DeadLevels(_Table):
         return np.linspace(-1, 1, len(levels))
 
 
-@fault("C05", "workglow-dev/libs#727", bits=1)
+@fault("C05", "workglow-dev/libs#727", bits=1, caught_by=("codebook-optimal", "distortion"))
 class FixedClip(_Table):
     """A uniform grid over three standard deviations whatever the width: at one bit the
     reconstruction is three times too long."""
@@ -61,7 +74,9 @@ class FixedClip(_Table):
         return np.asarray(np.linspace(-3, 3, len(levels)) / np.sqrt(self.dim))
 
 
-@fault("C07", "RyanCodrai/turbovec#454")
+@fault(
+    "C07", "RyanCodrai/turbovec#454", caught_by=("gaussian-limit", "codebook-optimal", "distortion")
+)
 class FixedAnchors(_Table):
     """The 5 % and 95 % quantiles are made to hit the outer levels, whatever the width."""
 
@@ -69,7 +84,12 @@ class FixedAnchors(_Table):
         return np.asarray(levels * (1.645 / np.sqrt(self.dim) / levels[-1]))
 
 
-@fault("C-other-dim", "turbo-quant-lite 0.1.1", dim=64)
+@fault(
+    "C-other-dim",
+    "turbo-quant-lite 0.1.1",
+    dim=64,
+    caught_by=("gaussian-limit", "codebook-optimal", "distortion", "qjl-unbiased"),
+)
 class TableOfAnotherDimension(_Table):
     """The table of d = 512 is used at every dimension."""
 
@@ -77,7 +97,11 @@ class TableOfAnotherDimension(_Table):
         return codebook(512, self.book.bits).levels
 
 
-@fault("C-equal-cells", "turboquant 0.2.0")
+@fault(
+    "C-equal-cells",
+    "turboquant 0.2.0",
+    caught_by=("gaussian-limit", "codebook-optimal", "distortion", "qjl-unbiased"),
+)
 class EqualCells(_Table):
     """Levels are the means of cells of equal probability, where those of least error were
     meant."""
@@ -88,7 +112,12 @@ class EqualCells(_Table):
         return np.asarray(first / mass)
 
 
-@fault("C-early-stop", "ginkgoq-turboquant 0.1.0.post1", bits=6)
+@fault(
+    "C-early-stop",
+    "ginkgoq-turboquant 0.1.0.post1",
+    bits=6,
+    caught_by=("gaussian-limit", "codebook-optimal", "distortion"),
+)
 class StoppedEarly(_Table):
     """Lloyd's iteration stops long before it converges: at six bits the outer levels have
     not moved far from where they began."""
@@ -105,7 +134,7 @@ class StoppedEarly(_Table):
         return np.asarray(moved)
 
 
-@fault("C-uniform", "kvassay", bits=4)
+@fault("C-uniform", "kvassay", bits=4, caught_by=("codebook-optimal", "distortion"))
 class UniformGrid(_Table):
     """A uniform grid, at the step that is best for it, stands for the optimal one."""
 
@@ -116,7 +145,7 @@ class UniformGrid(_Table):
         return np.asarray((np.arange(len(levels)) - half + 0.5) * step)
 
 
-@fault("C-floor", "kvassay", bits=4)
+@fault("C-floor", "kvassay", bits=4, caught_by=("distortion", "kv-asymmetry"))
 class RoundedDown(Scalar):
     """The index is that of the level below, not the nearest."""
 
@@ -125,7 +154,7 @@ class RoundedDown(Scalar):
         self.book = replace(self.book, thresholds=self.book.levels[1:])
 
 
-@fault("C-even-thresholds", "kvassay", bits=4)
+@fault("C-even-thresholds", "kvassay", bits=4, caught_by=("distortion",))
 class EvenThresholds(Scalar):
     """Levels are those of Lloyd-Max, but thresholds are spaced evenly between the outermost."""
 
@@ -136,7 +165,7 @@ class EvenThresholds(Scalar):
         self.book = replace(self.book, thresholds=even)
 
 
-@fault("C09", "vllm-project/vllm#38479", bits=3)
+@fault("C09", "vllm-project/vllm#38479", bits=3, caught_by=("distortion", "qjl-unbiased"))
 class FourCentroids(Scalar):
     """The kernel knows four centroids though eight are configured."""
 
@@ -145,7 +174,7 @@ class FourCentroids(Scalar):
         return np.asarray(self.book.levels[indices])
 
 
-@fault("C10", "workglow-dev/libs#713")
+@fault("C10", "workglow-dev/libs#713", caught_by=("distortion",))
 class OffsetKept(Scalar):
     """An unsigned mapping leaves its offset in the decoded vector: unrelated vectors look
     alike."""
@@ -156,7 +185,7 @@ class OffsetKept(Scalar):
     inner_products = property()
 
 
-@fault("C14", "apache/lucene#12780")
+@fault("C14", "apache/lucene#12780", caught_by=("distortion", "qjl-unbiased"))
 class NormalisedOnOneSide(TurboQuantMSE):
     """Vectors are normalised when read but not when written."""
 

@@ -84,9 +84,9 @@ def diagnose(
         for sizes in (False, True):
             part = [entry for entry in group if (entry.id == SIZES) == sizes]
             here = {entry.id for entry in part} & violated
-            suspects = [fault for fault in candidates if here & set(fault.hunters)]
+            suspects = [fault for fault in candidates if here & set(fault.caught_by)]
             if sizes:  # what spoils answers too must have been seen there
-                suspects = [fault for fault in suspects if set(fault.hunters) <= violated]
+                suspects = [fault for fault in suspects if set(fault.caught_by) <= violated]
             if here:
                 diagnoses.append(_diagnose(part, suspects, executor, advance))
     return diagnoses

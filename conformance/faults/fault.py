@@ -1,14 +1,14 @@
 """Faults that real implementations had, each as a mutation of the reference.
 
 A fault is a codec with one thing wrong, in a few lines: its docstring says what is wrong
-and what that costs, the decorator where it was seen and the cell in which it shows. Written
-on `Scalar`, it can be put into a codec of any kind; on `TurboQuantMSE`, into both that
-rotate. Which claims must catch it stands in the claims (`kills`), which properties in
-those; `kvassay faults` holds them to it. At the end stand changes that are none: codecs
-that look otherwise and follow the same law, which nothing may catch.
+and what that costs, the decorator where it was seen, the cell in which it shows and the claims
+that must catch it (`caught_by`). Which properties must stands at those (`@catches`); `kvassay
+faults` runs both on it. Written on `Scalar`, it can be put into a codec of any kind; on
+`TurboQuantMSE`, into both that rotate. Beside the faults stand equivalent changes: codecs that
+look otherwise and follow the same law, which nothing may catch.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,9 +16,7 @@ import numpy as np
 
 from kvassay.conformance.adapters import reference
 from kvassay.conformance.claims.catalogue import PAPERS
-from kvassay.conformance.claims.claim import Claim
 from kvassay.conformance.claims.codec import CLAIMS
-from kvassay.conformance.claims.question import PaperClaim
 from kvassay.conformance.protocol import Capabilities
 from kvassay.reference.codecs import Code, Scalar, TurboQuantMSE, TurboQuantProd
 from kvassay.reference.sphere import Array
@@ -29,10 +27,14 @@ SCALAR, MSE, PROD, SPECTRAL = "scalar", "turboquant-mse", "turboquant-prod", "sp
 BASES: dict[str, type] = {SCALAR: Scalar, MSE: TurboQuantMSE, PROD: TurboQuantProd}
 
 
+KNOWN_CLAIMS = {claim.id for claim in CLAIMS} | {claim.id for claim in PAPERS}
+
+
 @dataclass(frozen=True)
 class Fault:
-    """One fault, and a backend that has it. `source` names the tracker it was seen in;
-    `proof` says why it is none, where the law of the codec stays the same."""
+    """One fault, and a backend that has it. `source` names the tracker it was seen in,
+    `caught_by` the claims that must catch it. An equivalent change has a `proof`, which says
+    why the codec follows the same law."""
 
     id: str
     text: str
@@ -42,6 +44,7 @@ class Fault:
     dim: int
     bits: int
     codec_class: type
+    caught_by: tuple[str, ...] = ()
     proof: str = ""
 
     @property
@@ -64,12 +67,6 @@ class Fault:
             return (self.kind,)
         nearest = next(k for k in (PROD, MSE, SCALAR) if issubclass(self.codec_class, BASES[k]))
         return tuple(BASES)[tuple(BASES).index(nearest) :]
-
-    @property
-    def hunters(self) -> tuple[str, ...]:
-        """The claims that must catch it."""
-        claims: Sequence[Claim | PaperClaim] = (*CLAIMS, *PAPERS)
-        return tuple(claim.id for claim in claims if self.id in claim.kills)
 
     def put_into(self, kind: str, sketch: str) -> "Fault":
         """The same fault in a codec of another kind."""
@@ -117,13 +114,21 @@ def fault(
     sketch: str = "",
     dim: int = 128,
     bits: int = 4,
+    caught_by: tuple[str, ...] = (),
     proof: str = "",
 ) -> Callable[[type], type]:
-    """Registers the class below as the fault `id`, to be looked for in one cell."""
+    """Registers the class below as the fault `id`, to be looked for in one cell. The claims of
+    `caught_by` must catch it there; ValueError if there is no such claim."""
+    if unknown := set(caught_by) - KNOWN_CLAIMS:
+        raise ValueError(
+            f"fault {id}: caught_by must hold ids of claims, got {', '.join(sorted(unknown))}"
+        )
 
     def register(codec_class: type) -> type:
         text = " ".join((codec_class.__doc__ or "").split())
-        FAULTS.append(Fault(id, text, source, kind, sketch, dim, bits, codec_class, proof))
+        FAULTS.append(
+            Fault(id, text, source, kind, sketch, dim, bits, codec_class, caught_by, proof)
+        )
         return codec_class
 
     return register

@@ -9,7 +9,7 @@ from kvassay.conformance.claims.catalogue import PAPERS
 from kvassay.conformance.claims.codec import CLAIMS
 from kvassay.conformance.evidence.schema import Kill, as_it_must
 from kvassay.conformance.faults.fault import SPECTRAL, Fault, Property, Throughout
-from kvassay.conformance.measure.cell import Effort
+from kvassay.conformance.measure import Effort
 from kvassay.conformance.run.check import check
 from kvassay.conformance.run.plan import Settings
 from kvassay.conformance.run.reproduce import violates
@@ -22,7 +22,7 @@ def kill_table(
     properties: Mapping[str, Property] | None = None,
 ) -> Iterator[Kill]:
     """Runs every claim on every fault, in its cell, at seed 0, and on it the `properties`
-    whose attribute `catches` names it (all of them on a fault that is none)."""
+    whose attribute `catches` names it (all of them on an equivalent change)."""
     chosen = properties or {}
     if executor is None:
         yield from (kill(each, effort, chosen) for each in faults)
@@ -42,7 +42,7 @@ def kill(fault: Fault, effort: Effort, properties: Mapping[str, Property]) -> Ki
         entries = check(fault, settings).entries
         violated = {entry.id for entry in entries if entry.verdict == "violates"}
         caught = [claim.id for claim in CLAIMS if claim.id in violated]
-    expected = list(fault.hunters)
+    expected = list(fault.caught_by)
     for claim in PAPERS:
         if claim.id in expected and violates(Throughout(fault), claim):
             caught.append(claim.id)

@@ -10,7 +10,11 @@ from kvassay.reference.codecs import Code, Scalar, TurboQuantMSE
 from kvassay.reference.sphere import Array
 
 
-@fault("E02", "TheTom/turboquant_plus turbo4-resurrection.md")
+@fault(
+    "E02",
+    "TheTom/turboquant_plus turbo4-resurrection.md",
+    caught_by=("distortion", "batch-invariance"),
+)
 class RecordOverflow(Scalar):
     """Each record is written longer than its stride: it overwrites the start of the next."""
 
@@ -21,7 +25,7 @@ class RecordOverflow(Scalar):
         return replace(code, indices=packed)
 
 
-@fault("E03", "Blaizzy/mlx-vlm#967")
+@fault("E03", "Blaizzy/mlx-vlm#967", caught_by=("distortion", "qjl-unbiased"))
 class LostIndices(Scalar):
     """A race in packing keeps one index of eight."""
 
@@ -31,7 +35,7 @@ class LostIndices(Scalar):
         return np.asarray(self.book.levels[indices])
 
 
-@fault("E05", "TheTom/llama-cpp-turboquant#328")
+@fault("E05", "TheTom/llama-cpp-turboquant#328", caught_by=("distortion", "qjl-unbiased"))
 class CrossedLanes(Scalar):
     """Neighbouring tiles of 32 lanes are exchanged."""
 
@@ -42,7 +46,7 @@ class CrossedLanes(Scalar):
         return np.concatenate([tiles.reshape(len(code), whole), levels[:, whole:]], axis=1)
 
 
-@fault("E06", "TheTom/turboquant_plus#99")
+@fault("E06", "TheTom/turboquant_plus#99", caught_by=("batch-invariance",))
 class ShortInnerLoop(Scalar):
     """Decoding a single token reads four of eight values; the others are zero."""
 
@@ -53,7 +57,7 @@ class ShortInnerLoop(Scalar):
         return decoded
 
 
-@fault("E09", "openvinotoolkit/openvino#32144")
+@fault("E09", "openvinotoolkit/openvino#32144", caught_by=("distortion", "qjl-unbiased"))
 class NibbleOrder(Scalar):
     """The reader takes the two nibbles of a byte the other way round."""
 
@@ -62,7 +66,7 @@ class NibbleOrder(Scalar):
         return super()._levels(replace(code, indices=swapped))
 
 
-@fault("E-bit-order", "kvassay", bits=3)
+@fault("E-bit-order", "kvassay", bits=3, caught_by=("distortion", "qjl-unbiased"))
 class HighBitFirst(Scalar):
     """The reader takes the bits of an index from the high end."""
 
@@ -73,7 +77,7 @@ class HighBitFirst(Scalar):
         return np.asarray(self.book.levels[np.sum(places, axis=0)])
 
 
-@fault("E-off-by-one", "kvassay")
+@fault("E-off-by-one", "kvassay", caught_by=("distortion", "qjl-unbiased"))
 class OffByOne(Scalar):
     """The reader starts one coordinate late."""
 
@@ -123,7 +127,7 @@ class Uninitialised(Scalar):
         return replace(code, indices=dirty)
 
 
-@fault("E10", "llmmanorg/llmman#56", bits=5)
+@fault("E10", "llmmanorg/llmman#56", bits=5, caught_by=("size-accounting",))
 class ByteAnIndex(Scalar):
     """Indices take a byte each, and that is what is declared."""
 
@@ -137,7 +141,7 @@ class ByteAnIndex(Scalar):
         return np.asarray(self.book.levels[code.indices])
 
 
-@fault("E10-undeclared", "rajveer43/VeloxQuant-MLX#132", bits=5)
+@fault("E10-undeclared", "rajveer43/VeloxQuant-MLX#132", bits=5, caught_by=("size-accounting",))
 class PackedOnPaper(ByteAnIndex):
     """Indices take a byte each, while the packed size is declared."""
 
@@ -146,7 +150,7 @@ class PackedOnPaper(ByteAnIndex):
         return int(code.nbytes - len(code) * max(code.indices.shape[1] - packed, 0))
 
 
-@fault("E10-odd-widths", "turbo-quant-lite 0.1.1", bits=3)
+@fault("E10-odd-widths", "turbo-quant-lite 0.1.1", bits=3, caught_by=("size-accounting",))
 class OddWidthsUnpacked(Scalar):
     """Indices of a width that does not divide eight take a byte each."""
 
@@ -162,7 +166,7 @@ class OddWidthsUnpacked(Scalar):
         return super()._levels(code)
 
 
-@fault("F01", "TheTom/llama-cpp-turboquant#4", dim=96)
+@fault("F01", "TheTom/llama-cpp-turboquant#4", dim=96, caught_by=("distortion", "qjl-unbiased"))
 class DroppedTail(Scalar):
     """Integer division drops the last block of 32."""
 
@@ -172,7 +176,7 @@ class DroppedTail(Scalar):
         return levels
 
 
-@fault("F-padded", "turboquant-torch 0.4.0", dim=80)
+@fault("F-padded", "turboquant-torch 0.4.0", dim=80, caught_by=("distortion",))
 class PaddedCoordinatesKept(TurboQuantMSE):
     """The transform pads to the next power of two and a code is kept for every padded
     coordinate: more bits than are counted, and an error below the optimum."""
@@ -192,7 +196,7 @@ class PaddedCoordinatesKept(TurboQuantMSE):
     rotate = unrotate = inner_products = property()
 
 
-@fault("F02", "TheTom/llama-cpp-turboquant#13", dim=80)
+@fault("F02", "TheTom/llama-cpp-turboquant#13", dim=80, caught_by=("rotation-spreads",))
 class RawTail(TurboQuantMSE):
     """The first 64 coordinates are rotated, the tail is quantized as it is."""
 

@@ -11,7 +11,7 @@ from kvassay.reference.codecs import Code, Scalar, TurboQuantMSE, TurboQuantProd
 from kvassay.reference.sphere import Array
 
 
-@fault("D01", "TheTom/turboquant_plus#15")
+@fault("D01", "TheTom/turboquant_plus#15", caught_by=("distortion", "qjl-unbiased"))
 class NoNorm(TurboQuantMSE):
     """No norm is taken out: real keys, of norm 10 to 50, saturate."""
 
@@ -22,7 +22,7 @@ class NoNorm(TurboQuantMSE):
         return Code(packing.pack(indices, self.bits), np.ones(len(x)))
 
 
-@fault("D02", "qdrant/qdrant#9437")
+@fault("D02", "qdrant/qdrant#9437", caught_by=("distortion", "qjl-unbiased"))
 class ShrinkingCycle(Scalar):
     """The decoder's scale is not the encoder's: each cycle multiplies a vector by 0.969."""
 
@@ -32,7 +32,15 @@ class ShrinkingCycle(Scalar):
     inner_products = property()
 
 
-@fault("D04", "qdrant/qdrant#8783", PROD, sketch="gaussian", dim=96, bits=3)
+@fault(
+    "D04",
+    "qdrant/qdrant#8783",
+    PROD,
+    sketch="gaussian",
+    dim=96,
+    bits=3,
+    caught_by=("qjl-unbiased",),
+)
 class ScoreOfPaddedSize(TurboQuantProd):
     """The score is undone with the true dimension though encoding used the padded one."""
 
@@ -42,7 +50,7 @@ class ScoreOfPaddedSize(TurboQuantProd):
         )
 
 
-@fault("D06", "workglow-dev/libs#757")
+@fault("D06", "workglow-dev/libs#757", caught_by=("distortion",))
 class HalfPrecisionSquares(Scalar):
     """The sum of squares is kept in float16: norms above 256 saturate."""
 
@@ -82,7 +90,7 @@ class HalfPrecisionArithmetic(Scalar):
         return replace(super().encode(x), norms=norms.astype(np.float64))
 
 
-@fault("D-shared", "kvassay", SCALAR, dim=64)
+@fault("D-shared", "kvassay", SCALAR, dim=64, caught_by=("distortion", "batch-invariance"))
 class SharedNorm(Scalar):
     """All vectors of a batch share the largest norm."""
 
@@ -91,7 +99,7 @@ class SharedNorm(Scalar):
         return replace(code, norms=np.full(len(x), code.norms.max(initial=0.0)))
 
 
-@fault("D-global", "turboquant-llm 0.1.0")
+@fault("D-global", "turboquant-llm 0.1.0", caught_by=("distortion", "batch-invariance"))
 class GridOfTheBatch(TurboQuantMSE):
     """One grid from the least to the largest coordinate of the whole batch, and no norm."""
 
@@ -114,7 +122,7 @@ class GridOfTheBatch(TurboQuantMSE):
     inner_products = property()
 
 
-@fault("D-squared", "kvassay")
+@fault("D-squared", "kvassay", caught_by=("distortion", "qjl-unbiased"))
 class SquaredNorm(Scalar):
     """The squared norm is stored and its root never taken; unit vectors do not show it."""
 
@@ -123,7 +131,7 @@ class SquaredNorm(Scalar):
         return replace(code, norms=code.norms**2)
 
 
-@fault("D-coarse", "kvassay", bits=6)
+@fault("D-coarse", "kvassay", bits=6, caught_by=("distortion",))
 class CoarseNorm(Scalar):
     """Norms are kept with three bits of mantissa: their error exceeds that of six-bit
     coordinates."""
@@ -134,7 +142,7 @@ class CoarseNorm(Scalar):
         return replace(code, norms=np.ldexp(np.round(mantissa * 16) / 16, exponent))
 
 
-@fault("D-renormalised", "kvassay", bits=2)
+@fault("D-renormalised", "kvassay", bits=2, caught_by=("qjl-unbiased",))
 class Renormalised(Scalar):
     """The reconstruction is stretched to the norm of the vector: its error grows, and the
     slope is no longer 1 - D."""
@@ -145,3 +153,13 @@ class Renormalised(Scalar):
         return np.asarray(decoded * code.norms[:, None] / np.where(length > 0, length, 1.0))
 
     inner_products = property()
+
+
+@fault("D-nan", "kvassay", caught_by=("finite-answers",))
+class NanOnOneHot(Scalar):
+    """A vector with one coordinate alone becomes NaN: the spread of its coordinates divides."""
+
+    def encode(self, x: Array) -> Code:
+        code = super().encode(x)
+        alone = np.sum(np.asarray(x) != 0, axis=1) == 1
+        return replace(code, norms=np.where(alone, np.nan, code.norms))

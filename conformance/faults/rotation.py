@@ -10,7 +10,7 @@ from kvassay.reference.codecs import TurboQuantMSE
 from kvassay.reference.sphere import Array
 
 
-@fault("B01", "Pushkinist/rMLX#453")
+@fault("B01", "Pushkinist/rMLX#453", caught_by=("rotation-spreads", "heavy-tail-protection"))
 class NoRotation(TurboQuantMSE):
     """The codec carries the rotated name but applies no transform: invisible on isotropic
     vectors, ruinous on an outlier channel."""
@@ -22,7 +22,7 @@ class NoRotation(TurboQuantMSE):
         return y
 
 
-@fault("B02", "Scottcjn/rustchain-bounties#71")
+@fault("B02", "Scottcjn/rustchain-bounties#71", caught_by=("rotation-isometry", "rotation-spreads"))
 class SignsAfterHadamard(TurboQuantMSE):
     """Random signs come after the transform, where they do nothing, or not at all: a constant
     offset becomes one loud coordinate."""
@@ -34,7 +34,7 @@ class SignsAfterHadamard(TurboQuantMSE):
         return hadamard.transform(y * signs_of(self))
 
 
-@fault("B04", "TheTom/llama-cpp-turboquant#43")
+@fault("B04", "TheTom/llama-cpp-turboquant#43", caught_by=("distortion", "rotation-isometry"))
 class TwoBackends(TurboQuantMSE):
     """Written with one rotation, read with another."""
 
@@ -43,7 +43,7 @@ class TwoBackends(TurboQuantMSE):
         return other.inverse(y)
 
 
-@fault("B05", "Blaizzy/mlx-vlm#973")
+@fault("B05", "Blaizzy/mlx-vlm#973", caught_by=("batch-invariance",))
 class PathDependentRotation(TurboQuantMSE):
     """One token takes another rotation than many: a cache written by prefill and continued
     by decoding mixes both."""
@@ -78,7 +78,12 @@ class _Padded(TurboQuantMSE):
         return 1.0
 
 
-@fault("B07", "vllm-project/vllm#41413", dim=80)
+@fault(
+    "B07",
+    "vllm-project/vllm#41413",
+    dim=80,
+    caught_by=("distortion", "rotation-isometry", "rank-kept"),
+)
 class WrongNormaliser(_Padded):
     """At d = 80 a matrix of 128 is built and divided by sqrt(80): not orthogonal."""
 
@@ -86,7 +91,7 @@ class WrongNormaliser(_Padded):
         return float(np.sqrt(self._width() / self.dim))
 
 
-@fault("B07-no-normaliser", "kvassay")
+@fault("B07-no-normaliser", "kvassay", caught_by=("coordinate-law", "rotation-isometry"))
 class NoNormaliser(TurboQuantMSE):
     """The transform lacks its 1/sqrt(d): rotated coordinates are far outside the table."""
 
@@ -97,12 +102,17 @@ class NoNormaliser(TurboQuantMSE):
         return np.asarray(super()._from_coordinates(y) / np.sqrt(self.dim))
 
 
-@fault("B20", "workglow-dev/libs#762", dim=80)
+@fault(
+    "B20",
+    "workglow-dev/libs#762",
+    dim=80,
+    caught_by=("distortion", "rotation-isometry", "rank-kept"),
+)
 class CroppedPadding(_Padded):
     """The padded transform is cropped back to d: what was cropped is lost."""
 
 
-@fault("B09", "tetherto/qvac-fabric-llm.cpp#115", dim=128, bits=4)
+@fault("B09", "tetherto/qvac-fabric-llm.cpp#115", dim=128, bits=4, caught_by=("rotation-spreads",))
 class BlockRotation(TurboQuantMSE):
     """The rotation works in blocks of 64, smaller than the head: a loud block stays loud."""
 
@@ -117,7 +127,7 @@ class BlockRotation(TurboQuantMSE):
         return hadamard.transform(x.reshape(-1, size)).reshape(len(x), self.dim)
 
 
-@fault("B12", "RyanCodrai/turbovec#206")
+@fault("B12", "RyanCodrai/turbovec#206", caught_by=("determinism",))
 class UnstableRotation(TurboQuantMSE):
     """The rotation differs from one instance to the next by rounding: codes written by one
     are read a little wrong by another."""
@@ -128,7 +138,12 @@ class UnstableRotation(TurboQuantMSE):
         return super()._from_coordinates(y) * self._drift
 
 
-@fault("B18", "TheTom/turboquant_plus pre-rotate-queries-investigation.md", dim=80)
+@fault(
+    "B18",
+    "TheTom/turboquant_plus pre-rotate-queries-investigation.md",
+    dim=80,
+    caught_by=("distortion", "rotation-isometry"),
+)
 class ForwardForInverse(TurboQuantMSE):
     """The rotation is applied where its inverse was meant. H alone is symmetric and hides
     it; with signs it is not."""
@@ -137,7 +152,7 @@ class ForwardForInverse(TurboQuantMSE):
         return self.rotation.forward(y)
 
 
-@fault("B21", "weaviate/weaviate#9652")
+@fault("B21", "weaviate/weaviate#9652", caught_by=("distortion", "rotation-isometry"))
 class NotRotatedBack(TurboQuantMSE):
     """Decoding undoes the code but not the rotation."""
 
@@ -145,7 +160,7 @@ class NotRotatedBack(TurboQuantMSE):
         return y
 
 
-@fault("B-seed", "kvassay")
+@fault("B-seed", "kvassay", caught_by=("rotation-isometry",))
 class SeedIgnored(TurboQuantMSE):
     """Every seed gives the same rotation: nothing that averages over rotations holds."""
 
@@ -153,7 +168,7 @@ class SeedIgnored(TurboQuantMSE):
         super().__init__(dim, bits, 7, **options)
 
 
-@fault("B-signs-twice", "turboquantcpu 0.1.0")
+@fault("B-signs-twice", "turboquantcpu 0.1.0", caught_by=("distortion", "rotation-isometry"))
 class SignsTwice(TurboQuantMSE):
     """The inverse applies the signs before the transform as well as after it."""
 
@@ -161,7 +176,7 @@ class SignsTwice(TurboQuantMSE):
         return super()._from_coordinates(y * signs_of(self))
 
 
-@fault("B-permutation", "kvassay")
+@fault("B-permutation", "kvassay", caught_by=("rotation-spreads",))
 class PermutationOnly(TurboQuantMSE):
     """The rotation permutes coordinates and flips their signs but mixes nothing."""
 
@@ -175,7 +190,7 @@ class PermutationOnly(TurboQuantMSE):
         return np.random.default_rng(3).permutation(self.dim)
 
 
-@fault("B-short-signs", "kvassay")
+@fault("B-short-signs", "kvassay", caught_by=("rotation-spreads",))
 class ShortSigns(TurboQuantMSE):
     """Random signs repeat after eight coordinates: a constant offset meets eight loud
     coordinates."""

@@ -9,7 +9,7 @@ from kvassay.reference.codecs import Code, Scalar, TurboQuantMSE
 from kvassay.reference.sphere import Array
 
 
-@fault("K01", "TheTom/turboquant_plus#53")
+@fault("K01", "TheTom/turboquant_plus#53", caught_by=("size-accounting",))
 class NormsNotCounted(Scalar):
     """The declared size leaves the norms out."""
 
@@ -17,7 +17,7 @@ class NormsNotCounted(Scalar):
         return code.indices.nbytes
 
 
-@fault("K03", "sgl-project/sglang#22777")
+@fault("K03", "sgl-project/sglang#22777", caught_by=("size-accounting",))
 class DecodedCopy(WithExtra, TurboQuantMSE):
     """The decoded vectors are kept beside the code: nothing is saved."""
 
@@ -25,7 +25,7 @@ class DecodedCopy(WithExtra, TurboQuantMSE):
         return TurboQuantMSE.decode(self, code).astype(np.float16)
 
 
-@fault("K05", "ekryski/mlx-swift-lm#86", bits=2)
+@fault("K05", "ekryski/mlx-swift-lm#86", bits=2, caught_by=("distortion", "size-accounting"))
 class BitsIgnored(Scalar):
     """The setting is ignored and eight bits are stored: the error is far too good."""
 
@@ -33,7 +33,9 @@ class BitsIgnored(Scalar):
         super().__init__(dim, 8, *seed, **options)
 
 
-@fault("K-fewer-bits", "kvassay", bits=4)
+@fault(
+    "K-fewer-bits", "kvassay", bits=4, caught_by=("distortion", "qjl-unbiased", "kqv-beats-qkqv")
+)
 class FewerBits(Scalar):
     """A width that has no kernel falls back to the next lower one."""
 
@@ -41,7 +43,7 @@ class FewerBits(Scalar):
         super().__init__(dim, max(bits - 1, 1), *seed, **options)
 
 
-@fault("K10", "TheTom/llama-cpp-turboquant#13", dim=80)
+@fault("K10", "TheTom/llama-cpp-turboquant#13", dim=80, caught_by=("distortion", "size-accounting"))
 class SilentFallback(Scalar):
     """Head sizes that are no multiple of 128 fall back to eight bits; only a log tells."""
 

@@ -21,7 +21,9 @@ class _Scaled(TurboQuantProd):
         self.sketch.scale *= self.factor()
 
 
-@fault("A01", "quantumaikr/quant.cpp#14", PROD, sketch="gaussian", bits=3)
+@fault(
+    "A01", "quantumaikr/quant.cpp#14", PROD, sketch="gaussian", bits=3, caught_by=("qjl-unbiased",)
+)
 class DeadCorrection(_Scaled):
     """The residual term is multiplied by next to nothing: the sketch bit is wasted."""
 
@@ -29,7 +31,22 @@ class DeadCorrection(_Scaled):
         return 1e-4
 
 
-@fault("A02", "TheTom/llama-cpp-turboquant#77", PROD, sketch="orthogonal", bits=3)
+@fault(
+    "A02",
+    "TheTom/llama-cpp-turboquant#77",
+    PROD,
+    sketch="orthogonal",
+    bits=3,
+    caught_by=(
+        "qjl-unbiased",
+        "qjl-variance",
+        "pi-over-2",
+        "two-pi",
+        "jensen",
+        "kl-is-variance",
+        "two-generators",
+    ),
+)
 class GaussianScale(_Scaled):
     """An orthogonal sketch with the scale of a gaussian one, sqrt(d) too small: slope
     1 - D(1 - 1/sqrt(d)), while distortion and variance look better than without a sketch."""
@@ -38,7 +55,14 @@ class GaussianScale(_Scaled):
         return float(self.dim**-0.5)
 
 
-@fault("A02-blown-up", "TheTom/turboquant_plus#93", PROD, sketch="gaussian", bits=3)
+@fault(
+    "A02-blown-up",
+    "TheTom/turboquant_plus#93",
+    PROD,
+    sketch="gaussian",
+    bits=3,
+    caught_by=("distortion", "qjl-unbiased", "qjl-variance", "pi-over-2", "two-pi"),
+)
 class OrthogonalScale(_Scaled):
     """A gaussian sketch with the scale of an orthogonal one: sqrt(d) times the correction."""
 
@@ -46,7 +70,7 @@ class OrthogonalScale(_Scaled):
         return float(self.dim**0.5)
 
 
-@fault("A02-one-percent", "kvassay", PROD, sketch="gaussian", bits=1)
+@fault("A02-one-percent", "kvassay", PROD, sketch="gaussian", bits=1, caught_by=("qjl-unbiased",))
 class OnePercentLow(_Scaled):
     """A scale 1 % too small, the least that standard effort must tell from none."""
 
@@ -54,7 +78,14 @@ class OnePercentLow(_Scaled):
         return 0.99
 
 
-@fault("A04", "TheTom/turboquant_plus turbo4-resurrection.md", PROD, sketch="gaussian", bits=3)
+@fault(
+    "A04",
+    "TheTom/turboquant_plus turbo4-resurrection.md",
+    PROD,
+    sketch="gaussian",
+    bits=3,
+    caught_by=("distortion", "qjl-unbiased", "qjl-variance", "pi-over-2", "two-pi"),
+)
 class SignsAsCoordinates(TurboQuantProd):
     """Stored signs are added straight to the coordinates, without S^T: noise for a
     correction."""
@@ -66,7 +97,14 @@ class SignsAsCoordinates(TurboQuantProd):
         return np.asarray(noise if self.bits == 1 else self._levels(code) + noise)
 
 
-@fault("A06", "TheTom/turboquant_plus turbo4-resurrection.md", PROD, sketch="gaussian", bits=3)
+@fault(
+    "A06",
+    "TheTom/turboquant_plus turbo4-resurrection.md",
+    PROD,
+    sketch="gaussian",
+    bits=3,
+    caught_by=("distortion", "qjl-unbiased", "qjl-variance", "pi-over-2", "two-pi", "determinism"),
+)
 class UnsetResidualNorm(TurboQuantProd):
     """The residual norm is read before it is set: a correction of random size."""
 
@@ -75,7 +113,14 @@ class UnsetResidualNorm(TurboQuantProd):
         return replace(code, residual_norms=np.random.random(len(code)))  # noqa: NPY002
 
 
-@fault("A08", "curiosity-ai/hnsw-sharp#26", PROD, sketch="gaussian", bits=2)
+@fault(
+    "A08",
+    "curiosity-ai/hnsw-sharp#26",
+    PROD,
+    sketch="gaussian",
+    bits=2,
+    caught_by=("distortion", "qjl-unbiased", "qjl-variance", "pi-over-2", "two-pi"),
+)
 class ConstantResidualNorm(TurboQuantProd):
     """A constant stands for the residual's norm, whatever the vector or the width."""
 
@@ -84,7 +129,14 @@ class ConstantResidualNorm(TurboQuantProd):
         return replace(code, residual_norms=np.full(len(code), 1 / 16))
 
 
-@fault("A11", "TheTom/turboquant_plus#90", PROD, sketch="orthogonal", bits=2)
+@fault(
+    "A11",
+    "TheTom/turboquant_plus#90",
+    PROD,
+    sketch="orthogonal",
+    bits=2,
+    caught_by=("qjl-unbiased",),
+)
 class SketchIsRotation(TurboQuantProd):
     """The sketch is the rotation itself: variance and distortion look better than correct,
     and only the slope shows the bias."""
@@ -98,7 +150,14 @@ class SketchIsRotation(TurboQuantProd):
         self.sketch = itself
 
 
-@fault("A15", "cyberlife-coder/VelesDB#2104", PROD, sketch="gaussian", bits=1)
+@fault(
+    "A15",
+    "cyberlife-coder/VelesDB#2104",
+    PROD,
+    sketch="gaussian",
+    bits=1,
+    caught_by=("qjl-unbiased", "qjl-variance"),
+)
 class AgreementOnly(TurboQuantProd):
     """The estimate counts agreeing signs and never uses the correction: it follows
     1 - 2 angle / pi instead of the cosine."""
@@ -110,7 +169,14 @@ class AgreementOnly(TurboQuantProd):
         return np.asarray(own @ signs.T / self.dim * code.norms)
 
 
-@fault("A18", "lance-format/lance#9452", PROD, sketch="gaussian", bits=4)
+@fault(
+    "A18",
+    "lance-format/lance#9452",
+    PROD,
+    sketch="gaussian",
+    bits=4,
+    caught_by=("qjl-variance", "pi-over-2", "two-pi"),
+)
 class NotLinearInQuery(TurboQuantProd):
     """A constant is added to every estimate: scaling the query changes the ranking."""
 
@@ -127,7 +193,14 @@ class ZeroResidual(TurboQuantProd):
         return super().decode(code) + np.where(exact, np.nan, 0.0)[:, None]
 
 
-@fault("A-subtracted", "kvassay", PROD, sketch="gaussian", bits=3)
+@fault(
+    "A-subtracted",
+    "kvassay",
+    PROD,
+    sketch="gaussian",
+    bits=3,
+    caught_by=("distortion", "qjl-unbiased", "qjl-variance", "pi-over-2", "two-pi"),
+)
 class SubtractedCorrection(_Scaled):
     """The correction has the wrong sign: the bias doubles."""
 
@@ -135,7 +208,14 @@ class SubtractedCorrection(_Scaled):
         return -1.0
 
 
-@fault("A-absolute", "kvassay", PROD, sketch="gaussian", bits=3)
+@fault(
+    "A-absolute",
+    "kvassay",
+    PROD,
+    sketch="gaussian",
+    bits=3,
+    caught_by=("distortion", "qjl-unbiased", "qjl-variance", "pi-over-2", "two-pi"),
+)
 class NormCountedTwice(TurboQuantProd):
     """The residual's norm is stored absolute and read as relative: the vector's own norm
     enters the correction twice."""
@@ -145,7 +225,22 @@ class NormCountedTwice(TurboQuantProd):
         return replace(code, residual_norms=code.norms * present(code.residual_norms))
 
 
-@fault("A-half-rows", "kvassay", PROD, sketch="gaussian", bits=3)
+@fault(
+    "A-half-rows",
+    "kvassay",
+    PROD,
+    sketch="gaussian",
+    bits=3,
+    caught_by=(
+        "distortion",
+        "qjl-variance",
+        "pi-over-2",
+        "two-pi",
+        "kl-is-variance",
+        "worst-case-kl",
+        "two-generators",
+    ),
+)
 class HalfTheRows(TurboQuantProd):
     """The sketch has d/2 rows, with the right scale: unbiased, with twice the noise."""
 
@@ -153,7 +248,14 @@ class HalfTheRows(TurboQuantProd):
         super().__init__(dim, bits, seed, sketch=sketch, rows=dim // 2)
 
 
-@fault("A-of-vector", "kvassay", PROD, sketch="gaussian", bits=3)
+@fault(
+    "A-of-vector",
+    "kvassay",
+    PROD,
+    sketch="gaussian",
+    bits=3,
+    caught_by=("distortion", "qjl-unbiased"),
+)
 class SketchOfVector(TurboQuantProd):
     """The vector is sketched where its residual was meant."""
 
@@ -163,7 +265,14 @@ class SketchOfVector(TurboQuantProd):
         return replace(code, signs=np.packbits(whole, axis=1, bitorder="little"))
 
 
-@fault("A-sign-order", "kvassay", PROD, sketch="gaussian", bits=3)
+@fault(
+    "A-sign-order",
+    "kvassay",
+    PROD,
+    sketch="gaussian",
+    bits=3,
+    caught_by=("distortion", "qjl-unbiased"),
+)
 class SignsReversed(TurboQuantProd):
     """Sketch signs are packed from the high bit and read from the low one."""
 

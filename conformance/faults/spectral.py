@@ -20,7 +20,7 @@ class _Learnt(Spectral):
         super().__init__(self.learn(tokens), bits, **options)
 
 
-@fault("L-rising", "kvassay", SPECTRAL)
+@fault("L-rising", "kvassay", SPECTRAL, caught_by=("sq-structured",))
 class RisingEigenvalues(_Learnt):
     """The eigenbasis is in the order that eigh returns, smallest first: the bits go to the
     directions that have least."""
@@ -30,7 +30,7 @@ class RisingEigenvalues(_Learnt):
         return replace(right, basis=right.basis[::-1].copy())
 
 
-@fault("L-no-floor", "kvassay", SPECTRAL)
+@fault("L-no-floor", "kvassay", SPECTRAL, caught_by=("sq-heavy-tail",))
 class NoFloor(_Learnt):
     """All directions share one scale and all the bits: an eigenbasis, but no spectrum."""
 
@@ -42,7 +42,7 @@ class NoFloor(_Learnt):
         super().__init__(tokens, bits, **{**options, "effective_dim": tokens.shape[1]})
 
 
-@fault("L-largest", "kvassay", SPECTRAL)
+@fault("L-largest", "kvassay", SPECTRAL, caught_by=("d-eff-calibration",))
 class TraceOverLargest(_Learnt):
     """d_eff is the sum of the eigenvalues over the largest, not the participation ratio."""
 
@@ -52,7 +52,7 @@ class TraceOverLargest(_Learnt):
         super().__init__(tokens, bits, **{**options, "effective_dim": kept})
 
 
-@fault("L-raw-tokens", "kvassay", SPECTRAL)
+@fault("L-raw-tokens", "kvassay", SPECTRAL, caught_by=("d-eff-calibration",))
 class RawTokens(_Learnt):
     """The second moments are those of the tokens as they are: loud ones count for more."""
 

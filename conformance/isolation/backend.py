@@ -15,12 +15,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kvassay.conformance import discovery
 from kvassay.conformance.isolation import worker
 from kvassay.conformance.isolation.child import Array, Child, Gone
 from kvassay.conformance.measure.cell import BackendFault
 from kvassay.conformance.measure.memory import Held
-from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.protocol import Capabilities, Offer
 
 STARTUP_LIMIT = 120.0  # seconds; a first import of a large library takes tens
 
@@ -96,6 +98,8 @@ class RemoteCodec:
         self._make()
 
     def encode(self, x: Array) -> RemoteCode:
+        if x.dtype != np.float32:
+            raise BackendFault(f"encode: the protocol sends float32 alone, got {x.dtype}")
         if not self.child.alive:
             self._make()
         number = self.child.number()
@@ -189,6 +193,44 @@ def isolated(
     )
 
 
+def apart(
+    spec: str | None,
+    python: str | None = None,
+    command: str | None = None,
+    **limits: float,
+) -> IsolatedBackend:
+    """What the doors' options ask for: the backend `spec` run by the interpreter `python`, this
+    one by default, or else the one that the command line `command` serves. `limits` are those
+    of `isolated`. ValueError, a sentence, if it cannot be had.
+    """
+    if command is None:
+        return isolated(spec or "", sys.executable if python is None else python, **limits)
+    try:
+        words = shlex.split(command)
+    except ValueError as problem:
+        raise ValueError(f"the command {command!r} cannot be read: {problem}") from None
+    if not words:
+        raise ValueError("the command that serves a backend is empty")
+    return served(words, ["--exec", command], **limits)
+
+
+def _capabilities(told: dict[str, Any], complete: bool) -> Capabilities:
+    """What the child said that it offers. ValueError or TypeError if that makes no sense."""
+    if "offers" not in told:
+        return Capabilities(tuple(told["kinds"]), tuple(told["sketches"]), complete)
+    offers = []
+    for offer in told["offers"]:
+        lists = {name: tuple(offer.get(name, ())) for name in ("sketches", "bits", "dims")}
+        multiple, power = offer.get("multiple_of", 1), offer.get("power_of_two", False)
+        numbers = (*lists["bits"], *lists["dims"], multiple)
+        if not all(type(number) is int for number in numbers) or not isinstance(power, bool):
+            raise ValueError(
+                f"an offer must hold whole numbers and true or false, got {offer!r:.80}"
+            )
+        offers.append(Offer(offer["kind"], **lists, multiple_of=multiple, power_of_two=power))
+    return Capabilities(decode_includes_sketch=complete, offers=tuple(offers))
+
+
 def served(
     command: Sequence[str],
     options: Sequence[str],
@@ -220,7 +262,7 @@ def served(
         complete = told.get("decode_includes_sketch", True)
         if not isinstance(complete, bool):
             raise ValueError(f"decode_includes_sketch must be true or false, got {complete!r:.80}")
-        capabilities = Capabilities(tuple(told["kinds"]), tuple(told["sketches"]), complete)
+        capabilities = _capabilities(told, complete)
     except KeyError as missing:
         raise discovery.BackendError(
             f"backend {arguments} does not start: its reply lacks {missing}"

@@ -75,6 +75,7 @@ class _Server:
             "kinds": capabilities.kinds,
             "sketches": capabilities.sketches,
             "decode_includes_sketch": capabilities.decode_includes_sketch,
+            "offers": [vars(offer) for offer in capabilities.offers],
         }
 
     def _make(self, message: dict[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def softmax(bench: Bench) -> Figures:
                 continue
             name = f"{half} {bits}"
             error = estimated_scores(encoded(codec, sample.k), sample.q) - exact
-            variance = theory.product_variance(dim, bits, half.kind, half.sketch or "gaussian")
+            variance = theory.product_variance(dim, bits, half.sketch)
             standard = error / (lengths * np.sqrt(variance))
             figures[f"inflation {name}"] = float(
                 np.mean(np.exp(np.minimum(JENSEN * standard, 500)))

@@ -1,16 +1,16 @@
 """A cell: one configuration of a backend, and how much a seed of it measures."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-import numpy as np
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr, replace
 
-Effort = Literal["quick", "standard", "thorough"]
+from kvassay.conformance.measure import Effort
+from kvassay.reference.kinds import KINDS, Kind
+
 Option = tuple[str, int | float | str]
 
-WITH_SKETCH = "turboquant-prod"
 TAKEN = ("kind", "sketch", "dim", "bits", "part", "claim", "seed")  # not for an option
 
 
@@ -45,9 +45,14 @@ class Cell(Struct, frozen=True, order=True, omit_defaults=True, forbid_unknown_f
             force_setattr(self, "options", ordered)
 
     @property
+    def record(self) -> Kind:
+        """What is known of its kind, laws included."""
+        return KINDS[self.kind]
+
+    @property
     def scalar_bits(self) -> int:
         """Bits a coordinate of the codebook: one less where there is a sketch."""
-        return self.bits - bool(self.sketch)
+        return self.record.scalar_bits(self.bits)
 
     @property
     def codec(self) -> str:
@@ -91,7 +96,7 @@ class Cell(Struct, frozen=True, order=True, omit_defaults=True, forbid_unknown_f
 
     def beside(self, kind: str, bits: int) -> "Cell":
         """The cell of another kind or width, with this one's sketch where that kind has one."""
-        sketch = self.sketch if kind == WITH_SKETCH else ""
+        sketch = self.sketch if KINDS[kind].sketched else ""
         return replace(self, kind=kind, bits=bits, sketch=sketch)
 
 
@@ -122,6 +127,10 @@ class Batch:
 def batch(dim: int, effort: Effort) -> Batch:
     """Fewer vectors at higher dimensions, where each says more; small ones if quick."""
     if effort == "quick":
-        few = int(np.clip(2**12 // dim, 16, 32))
-        return Batch(int(np.clip(2**13 // dim, 32, 128)), 32, few, 512)
-    return Batch(int(np.clip(2**15 // dim, 64, 256)), 128, 64, 1024)
+        few = _within(2**11 // dim, 8, 16)
+        return Batch(_within(2**12 // dim, 16, 48), 16, few, 512)
+    return Batch(_within(2**15 // dim, 64, 256), 128, 64, 1024)
+
+
+def _within(value: int, low: int, high: int) -> int:
+    return min(max(value, low), high)

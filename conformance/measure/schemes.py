@@ -11,7 +11,6 @@ from kvassay.conformance.measure.study import (
     MSE,
     PROD,
     ROTATED_HALVES,
-    SKETCHES,
     UNIFORM,
     Array,
     Figures,
@@ -22,6 +21,7 @@ from kvassay.conformance.measure.study import (
 from kvassay.conformance.measure.trial import Bench, Judged
 from kvassay.reference import attention, regimes, theory
 from kvassay.reference.codecs import codec as reference_codec
+from kvassay.reference.kinds import SKETCHES
 from kvassay.reference.regimes import Regime, Sample
 from kvassay.reference.schemes import TURBOQUANT, Half, Scheme, scheme
 
@@ -97,7 +97,7 @@ def _predicted_kl(sample: Sample, log_p: Array, half: Half, bits: int) -> float:
     dim = sample.k.shape[1]
     lengths = np.linalg.norm(sample.q, axis=1)[:, None] * np.linalg.norm(sample.k, axis=1)
     cosine = np.clip(sample.q @ sample.k.T / np.where(lengths > 0, lengths, 1), -1, 1)
-    mean, variance = theory.score_error(dim, bits, half.kind, cosine, half.sketch or "gaussian")
+    mean, variance = theory.score_error(dim, bits, cosine, half.sketch)
     scale, p = lengths / np.sqrt(dim), np.exp(log_p)
     centre = np.sum(p * mean * scale, axis=1, keepdims=True)
     spread = p * (mean * scale - centre) ** 2 + p * (1 - p) * variance * scale**2

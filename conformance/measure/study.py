@@ -18,8 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvassay.conformance.measure.cell import BackendFault, Effort
+from kvassay.conformance.measure import Effort
+from kvassay.conformance.measure.cell import BackendFault
 from kvassay.conformance.measure.trial import Bench, Judged
+from kvassay.reference.kinds import SKETCHES
 from kvassay.reference.regimes import Sample
 from kvassay.reference.schemes import Half
 
@@ -33,9 +35,6 @@ TRIALS: dict[Effort, int] = {"quick": 10, "standard": 40, "thorough": 200}
 
 
 BITS = (2, 3, 4, 5, 6)
-
-
-SKETCHES = ("gaussian", "orthogonal")
 
 
 SCALAR, MSE = Half("scalar"), Half("turboquant-mse")

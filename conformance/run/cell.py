@@ -20,6 +20,7 @@ from kvassay.conformance.measure.codec import EXPERIMENTS
 from kvassay.conformance.measure.trial import Trial
 from kvassay.conformance.protocol import Backend
 from kvassay.conformance.run.plan import Task
+from kvassay.conformance.statistics.design import Look
 from kvassay.conformance.statistics.intervals import ends
 
 
@@ -29,8 +30,7 @@ class _Open:
 
     claim: Claim
     part: Part
-    looks: list[int]
-    alpha: float
+    looks: list[Look]
     entry: Entry
 
     def settle(self, verdict: str, reason: str = "") -> None:
@@ -78,7 +78,7 @@ def _run(task: Task, backend: Backend) -> list[Entry]:
     values: dict[tuple[str, str], list[Any]] = {}
     done = 0
     while pending := [item for item in opened if item.undecided]:
-        target = min(next(look for look in item.looks if look > done) for item in pending)
+        target = min(item.looks[0].seeds for item in pending)
         for index in range(done, target):
             trial = Trial(backend, task.cell, task.seed, index, task.effort)
             wanted: dict[str, set[str]] = {}
@@ -105,8 +105,9 @@ def _run(task: Task, backend: Backend) -> list[Entry]:
                         values.setdefault((name, statistic), []).append(value)
         done = target
         for item in pending:
-            if item.undecided and done in item.looks:
-                _look(item, values.get((item.part.experiment, item.part.statistic)), task, done)
+            if item.undecided and item.looks[0].seeds == done:
+                found = values.get((item.part.experiment, item.part.statistic), [])
+                _judge(item, found, task, item.looks.pop(0))
     return [item.entry for item in opened]
 
 
@@ -116,24 +117,30 @@ def _settle(items: Sequence[_Open], experiment: str, verdict: str, reason: str) 
             item.settle(verdict, reason)
 
 
-def _look(item: _Open, values: list[Any] | None, task: Task, count: int) -> None:
+def _judge(item: _Open, values: list[Any], task: Task, look: Look) -> None:
+    """The verdict of an entry after a look, if it leaves one."""
     claim, name, cell = item.claim, item.part.name, task.cell
-    if values is None:
+    if not values:
         item.settle("not applicable", f"needs {', '.join(claim.needs)}")
         return
-    verdict, interval = claim.judge(values, cell, name, task.effort, item.alpha)
+    try:
+        verdict, interval = claim.judge(values, cell, name, task.effort, look.alpha)
+    except ValueError as problem:
+        item.settle("error", f"{len(values)} of {look.seeds} seeds gave a value: {problem}")
+        return
     if not all(map(isfinite, (interval.estimate, interval.low, interval.high))):
         item.settle("error", "the answers are too large to be judged")
         return
     if verdict == "undecided":
-        verdict = "inconclusive" if count == item.looks[-1] else ""
+        verdict = "" if item.looks else "inconclusive"
+    count = len(values)
     item.entry = replace(
         item.entry,
         verdict=verdict,
         estimate=interval.estimate,
         interval=ends(interval),
         n=count,
-        smallest_violation=claim.smallest_violation(count, cell, name, task.effort, item.alpha),
+        smallest_violation=claim.smallest_violation(count, cell, name, task.effort, look.alpha),
     )
 
 
@@ -141,7 +148,7 @@ def _open(task: Task) -> list[_Open]:
     opened = []
     for claim_id, part in task.planned:
         claim = BY_ID[claim_id]
-        looks = claim.looks(task.cell, part.name, task.effort, task.alpha)
+        looks = claim.looks(task.cell, part.name, task.effort)
         entry = Entry(
             id=claim.id,
             part=part.name,
@@ -152,13 +159,12 @@ def _open(task: Task) -> list[_Open]:
             predicted=claim.prediction(task.cell, part.name),
             band=ends(claim.band(task.cell, part.name, task.effort)),
             n=0,
-            alpha=task.alpha,
+            alpha=claim.alpha,
             beta=claim.beta,
             smallest_violation=None,
             seed=task.seed,
             reason="",
             reproduce=task.command(claim.id),
         )
-        # Shared over the looks: by the union bound, whatever the dependence between them.
-        opened.append(_Open(claim, part, looks, task.alpha / len(looks), entry))
+        opened.append(_Open(claim, part, looks, entry))
     return opened

@@ -2,26 +2,18 @@
 
 from dataclasses import dataclass
 
-from kvassay.conformance.claims.claim import EFFORTS, Part
+from kvassay.conformance.claims.claim import Part
 from kvassay.conformance.claims.codec import BY_ID, CLAIMS
 from kvassay.conformance.discovery import arguments_for
 from kvassay.conformance.evidence.schema import entry_options
-from kvassay.conformance.measure.cell import WITH_SKETCH, Cell, Effort
-from kvassay.conformance.protocol import KINDS, Backend
+from kvassay.conformance.measure import EFFORTS, Effort
+from kvassay.conformance.measure.cell import Cell
+from kvassay.conformance.protocol import Backend, Capabilities
+from kvassay.reference.kinds import KINDS
 
 DIMS = (64, 80, 128, 576)
-
-
 BITS = (1, 2, 3, 4, 5, 6)
-
-
 SMALLEST_DIM = 16  # below, two seeds may well share their signs, and limits are far off
-
-
-ALPHA = 1e-3  # false alarms a run
-
-
-SPLIT = 3000  # entries that share it, so that a part of a run repeats the same intervals
 
 
 @dataclass(frozen=True)
@@ -60,7 +52,6 @@ class Task:
     cell: Cell
     planned: tuple[tuple[str, Part], ...]
     effort: Effort
-    alpha: float
     seed: int
 
     def command(self, claim: str) -> str:
@@ -75,7 +66,7 @@ def planned_entries(backend: Backend, settings: Settings) -> int:
 
 
 def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task]:
-    """The cells of the grid and the parts of claims planned for each, dearest cells first.
+    """The cells of the grid and the parts of claims planned for each, most expensive cells first.
 
     ValueError where the backend has none of the kinds or sketches asked for, or where a
     claim's delta cannot be resolved at a dimension asked for.
@@ -90,34 +81,32 @@ def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task
                 f"{what} {missing[0]!r} is not among what {backend.name} offers: "
                 f"{', '.join(offered) or 'none'}"
             )
+    claims = [BY_ID[name] for name in dict.fromkeys(settings.claims)] or list(CLAIMS)
+    tasks = []
+    for cell in _cells(capabilities, settings):
+        planned = tuple((claim.id, part) for claim in claims for part in claim.parts_for(cell))
+        for claim_id, part in planned:
+            BY_ID[claim_id].needed(cell, part.name, settings.effort)  # refuses what cannot be had
+        if planned:
+            tasks.append(Task(spec, cell, planned, settings.effort, settings.seed))
+    return tasks
+
+
+def _cells(capabilities: Capabilities, settings: Settings) -> list[Cell]:
+    """The cells of the grid that are on offer, the most expensive first."""
+    kinds = dict.fromkeys(settings.kinds or capabilities.kinds)
+    sketches = dict.fromkeys(settings.sketches or capabilities.sketches)
+    codecs = [
+        (kind, sketch)
+        for kind in kinds
+        if KINDS[kind].judged
+        for sketch in (sketches if KINDS[kind].sketched else ("",))
+    ]
     cells = [
         Cell(kind, sketch, dim, bits, not sketch or capabilities.decode_includes_sketch)
-        for kind in dict.fromkeys(settings.kinds or capabilities.kinds)
-        if kind in KINDS
-        for sketch in (
-            dict.fromkeys(settings.sketches or capabilities.sketches)
-            if kind == WITH_SKETCH
-            else ("",)
-        )
+        for kind, sketch in codecs
         for dim in sorted(set(settings.dims), reverse=True)
         for bits in sorted(set(settings.bits))
+        if capabilities.has(kind, sketch, dim, bits)
     ]
-    cells.sort(key=lambda cell: (-cell.dim, cell.kind != "turboquant-prod"))
-    claims = [BY_ID[name] for name in dict.fromkeys(settings.claims)] or list(CLAIMS)
-    chosen = [
-        (
-            cell,
-            tuple((claim.id, part) for claim in claims for part in claim.parts_for(cell)),
-        )
-        for cell in cells
-    ]
-    alpha = ALPHA / max(SPLIT, sum(len(planned) for _, planned in chosen))
-    tasks = [
-        Task(spec, cell, planned, settings.effort, alpha, settings.seed)
-        for cell, planned in chosen
-        if planned
-    ]
-    for task in tasks:
-        for claim_id, part in task.planned:
-            BY_ID[claim_id].needed(task.cell, part.name, task.effort, alpha)
-    return tasks
+    return sorted(cells, key=lambda cell: (-cell.dim, not cell.sketch))

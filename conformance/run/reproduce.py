@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from kvassay.conformance import discovery
 from kvassay.conformance.claims.catalogue import ALL
-from kvassay.conformance.claims.claim import EFFORTS, Claim
+from kvassay.conformance.claims.claim import Claim
 from kvassay.conformance.claims.question import PaperClaim, Quantity, Question
 from kvassay.conformance.evidence.outcome import JUDGED, codec_outcome, outcome
 from kvassay.conformance.evidence.schema import (
@@ -37,8 +37,8 @@ from kvassay.conformance.evidence.schema import (
     outcome_counts,
 )
 from kvassay.conformance.evidence.write import Record, header
-from kvassay.conformance.measure import tensors
-from kvassay.conformance.measure.cell import BackendFault, Effort
+from kvassay.conformance.measure import EFFORTS, Effort, tensors
+from kvassay.conformance.measure.cell import BackendFault
 from kvassay.conformance.measure.studies import STUDIES
 from kvassay.conformance.measure.study import run
 from kvassay.conformance.measure.trial import Bench

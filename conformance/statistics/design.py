@@ -1,5 +1,7 @@
 """How many seeds: sample sizes, looks, and what a number of seeds can detect."""
 
+from collections import defaultdict
+from dataclasses import dataclass
 from functools import cache
 from math import ceil, sqrt
 
@@ -7,10 +9,22 @@ from scipy import special
 
 from kvassay.conformance.statistics.intervals import student_quantile
 
-FEWEST_SEEDS = 10
-
-
+FEWEST_SEEDS = 20  # with fewer, a Student-t quantile this far out says little about real laws
 MOST_SEEDS = 20_000
+
+# When to look, in shares of the planned seeds, and the share of an entry's alpha spent there.
+# Most is kept for the planned look. Earlier ones, with few seeds and wide quantiles, get little;
+# later ones are for a codec that is only nearly right, or scatters more than predicted.
+SCHEDULE = ((0.5, 0.05), (0.75, 0.15), (1, 0.4), (1.5, 0.1), (2, 0.1), (3, 0.1), (4, 0.1))
+PLANNED_SHARE = dict(SCHEDULE)[1]
+
+
+@dataclass(frozen=True)
+class Look:
+    """After how many seeds the evidence is judged, and at which alpha."""
+
+    seeds: int
+    alpha: float
 
 
 def smallest_violation(
@@ -27,15 +41,16 @@ def needed(delta: float, scatter: float, alpha: float, beta: float) -> int:
     """Seeds after which a value equal to its prediction conforms with probability 1 - beta.
 
     That takes an interval that fits the band from wherever chance puts its centre:
-    (t + z) scatter / sqrt(n) <= delta. At least 10. ValueError where 20,000 are not enough.
+    (t + z) scatter / sqrt(n) <= delta, at the alpha of the look that judges it. At least
+    FEWEST_SEEDS. ValueError where MOST_SEEDS are not enough.
 
     >>> needed(delta=0.01, scatter=0.01, alpha=1e-6, beta=0.01)
-    64
+    68
     """
     chance = float(-special.ndtri(beta / 2))
 
     def resolves(count: int) -> bool:
-        reach = student_quantile(alpha, count) + chance
+        reach = student_quantile(alpha * PLANNED_SHARE, count) + chance
         return reach * scatter <= delta * sqrt(count)
 
     low, high = FEWEST_SEEDS - 1, MOST_SEEDS
@@ -49,11 +64,20 @@ def needed(delta: float, scatter: float, alpha: float, beta: float) -> int:
     return high
 
 
-def looks(count: int) -> list[int]:
-    """When to look: from a quarter to four times the seeds that should be enough.
+def looks(count: int, alpha: float) -> list[Look]:
+    """The looks for `count` planned seeds. Their alphas add up to `alpha`: by the union bound
+    the intervals of all looks hold together, whatever the dependence between them."""
+    spent: dict[int, float] = defaultdict(float)
+    for share, part in SCHEDULE:
+        spent[max(FEWEST_SEEDS, ceil(count * share))] += alpha * part
+    return [Look(seeds, part) for seeds, part in sorted(spent.items())]
 
-    They are enough for a codec that is exactly right; the later looks are for one that is
-    only nearly so, and for scatter that turns out larger than predicted.
+
+def share_excluded(count: int, miss: float = 0.05) -> float:
+    """The share of bad seeds above which `count` good ones in a row have a probability below
+    `miss`: the upper end of the Clopper-Pearson interval for 0 of `count`.
+
+    >>> round(share_excluded(300), 4)
+    0.0099
     """
-    shares = (0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4)
-    return sorted({max(FEWEST_SEEDS, ceil(count * share)) for share in shares})
+    return float(1 - miss ** (1 / count))

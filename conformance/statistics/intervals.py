@@ -94,6 +94,17 @@ def worst_interval(values: Sequence[float]) -> Interval:
     return Interval(max(values), max(values), max(values))
 
 
+def outermost(values: Sequence[float], predicted: float, band: Band) -> Interval:
+    """The value farthest from its prediction, in units of the band's reach to that side."""
+
+    def position(value: float) -> float:
+        reach = band.high - predicted if value > predicted else predicted - band.low
+        return abs(value - predicted) / reach
+
+    farthest = max(values, key=position)
+    return Interval(farthest, farthest, farthest)
+
+
 def jackknife_interval(
     function: Callable[[NDArray[np.float64]], float], columns: NDArray[np.float64], alpha: float
 ) -> Interval:

@@ -83,7 +83,12 @@ def energy(x: ArrayLike, y: ArrayLike) -> float:
 
 
 def energy_distance(
-    x: ArrayLike, y: ArrayLike, rng: np.random.Generator, permutations: int = 999
+    x: ArrayLike,
+    y: ArrayLike,
+    rng: np.random.Generator,
+    permutations: int = 999,
+    *,
+    paired: bool = False,
 ) -> tuple[float, float]:
     """2E|X-Y| - E|X-X'| - E|Y-Y'| between samples (n, d) and (m, d), and its p-value.
 
@@ -92,6 +97,8 @@ def energy_distance(
     deviation over both samples together, and a column that never changes is dropped. The
     p-value is the share of random relabellings, the given one counted, with a distance at
     least as large: uniform where x and y have one law, and at least 1/(1 + permutations).
+    If `paired`, row i of x and row i of y come from one trial, and a relabelling swaps the two of
+    a trial or not: what a trial does to both is then no evidence for or against a difference.
     Finite values, at least one row a sample, else ValueError. (Szekely and Rizzo 2013,
     "Energy statistics"; paper A takes it over the 6-D error.)
 
@@ -112,7 +119,14 @@ def energy_distance(
     distances = distance.cdist(pooled, pooled)
     # with 1/n for the rows of x and -1/m for those of y it is the quadratic form -w D w
     weights = np.repeat([1 / len(x), -1 / len(y)], [len(x), len(y)])
-    labels = np.vstack([weights, rng.permuted(np.tile(weights, (permutations, 1)), axis=1)])
+    if paired:
+        if len(x) != len(y):
+            raise ValueError(f"y must have the {len(x)} rows of x to be paired, got {len(y)}")
+        swaps = rng.choice([-1.0, 1.0], size=(permutations, len(x)))
+        relabelled = np.tile(swaps, 2) * weights
+    else:
+        relabelled = rng.permuted(np.tile(weights, (permutations, 1)), axis=1)
+    labels = np.vstack([weights, relabelled])
     values = np.maximum(-np.einsum("pi,pi->p", labels @ distances, labels), 0.0)
     at_least = values[1:] >= values[0] - 1e-12  # equal ones differ by rounding
     return float(values[0]), float((1 + np.sum(at_least)) / (1 + permutations))

@@ -63,6 +63,7 @@ def test_json_adds_up():
     result = run("check", "identity", *CELL, "--json")
     found = json.loads(result.stdout)
     assert found["backend"] == "identity"
+    assert found["stopped"] is False
     assert found["planned"] == len(found["claims"]) == sum(found[key] for key in KEYS)
     wanted = {"id", "part", "cell", "verdict", "estimate", "interval", "predicted"}
     wanted |= {"n", "alpha", "beta", "seed", "reproduce"}
@@ -161,6 +162,33 @@ def test_an_interrupted_run_stops_soon_and_keeps_what_it_had(tmp_path):
     kinds = [json.loads(line)["record"] for line in path.read_text().splitlines()]
     assert kinds[0] == "header"
     assert set(kinds[1:]) == {"entry"}
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_stopped_run_prints_what_it_has_as_json(tmp_path, name):
+    path = tmp_path / "run.jsonl"
+    command = [sys.executable, "-m", "kvassay.conformance.doors.cli", "check", "reference"]
+    options = ["--dim", "64", "--workers", "1", "--record", str(path), "--json"]
+    with subprocess.Popen(
+        [*command, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
+        deadline = time.monotonic() + 120
+        while not path.exists() or path.read_text().count("\n") < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(getattr(signal, name))
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    found = json.loads(stdout)
+    recorded = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    assert found["stopped"] is True
+    assert [entry["id"] for entry in found["claims"]] == [entry["id"] for entry in recorded]
+    assert len(found["claims"]) == sum(found[key] for key in KEYS) < found["planned"]
+    assert "stopped after" in stderr
 
 
 def test_what_a_backend_prints_does_not_spoil_the_json(own_backend, tmp_path):

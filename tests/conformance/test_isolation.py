@@ -132,7 +132,7 @@ def test_child_without_fault_is_judged_as_what_it_is():
     assert report.name == "fake"
     assert report.counts["error"] == 0
     violated = {e.id for e in report.entries if e.verdict == "violates"}
-    assert violated == {"distortion", "qjl-unbiased", "size-accounting"}
+    assert violated == {"distortion", "every-seed", "qjl-unbiased", "size-accounting"}
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_backend_that_cannot_be_made_is_refused(folder, spec, words):
     [
         ("segfault", 3, "signal 11 (Segmentation fault); its last words: reading past the end"),
         ("hang", 3, "decode: the backend did not answer within 2 s"),
-        ("nan", 3, "decode returned NaN or infinity"),
+        ("nan", 1, "decode returned NaN or infinity"),
         ("stdout", 0, ""),
     ],
 )
@@ -249,7 +249,9 @@ def test_a_command_in_any_language_can_be_checked():
         (["reference", "--exec", "x"], "name a BACKEND or --exec, not both"),
         ([], "name a BACKEND or --exec"),
         (["--exec", "no/such"], "no/such cannot be run: No such file"),
-        (["--exec", "'"], "--exec cannot be read: No closing quotation"),
+        (["--exec", "'"], 'the command "\'" cannot be read: No closing quotation'),
+        (["--exec", " "], "the command that serves a backend is empty"),
+        (["--exec", "x", "--python", "y"], "--python is for a BACKEND, not for --exec"),
         (["reference", "--isolate", "--startup-limit", "nan"], "must be above 0"),
     ],
 )

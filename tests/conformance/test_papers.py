@@ -12,7 +12,7 @@ from kvassay.conformance.claims.catalogue import ALL, PAPERS, PAPERS_BY_ID
 from kvassay.conformance.claims.question import Quantity, Question
 from kvassay.conformance.evidence.outcome import JUDGED, _answer
 from kvassay.conformance.evidence.schema import Finding
-from kvassay.conformance.faults import BY_ID
+from kvassay.conformance.faults import BY_ID, caught_by
 from kvassay.conformance.faults.fault import Throughout
 from kvassay.conformance.measure import tensors
 from kvassay.conformance.measure.populations import DENSITY_EDGES
@@ -84,7 +84,7 @@ def test_a_claim_is_well_formed(claim):
     assert any(not question.aside for question in claim.questions)
     if claim.standing in JUDGED:
         assert judged(claim)
-        assert claim.kills
+        assert caught_by(claim.id)
         assert claim.meaning
     for question in claim.questions:
         assert question.quantities
@@ -130,7 +130,7 @@ def test_a_trial_follows_from_its_seed_and_index(name):
     ("claim", "fault"), [("d-eff-calibration", "L-largest"), ("heavy-tail-protection", "B01")]
 )
 def test_a_break_turns_a_claim_to_violates_and_the_reference_does_not(claim, fault):
-    assert fault in PAPERS_BY_ID[claim].kills
+    assert claim in BY_ID[fault].caught_by
     assert violates(Throughout(BY_ID[fault]), PAPERS_BY_ID[claim])
     assert not violates(discovery.load("reference"), PAPERS_BY_ID[claim])
 

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kvassay.conformance import Capabilities, Settings, check
+from kvassay.conformance import Capabilities, Offer, Settings, check
+from kvassay.conformance.claims.claim import ENTRY_ALPHA
 from kvassay.conformance.measure.memory import held_bytes
-from kvassay.conformance.run.plan import ALPHA, SPLIT, plan
-from kvassay.reference.codecs import TurboQuantMSE
+from kvassay.conformance.run.plan import plan
+from kvassay.reference.codecs import TurboQuantMSE, codec
 
 SMALL = Settings(dims=(64,), bits=(2, 3), effort="quick")
 
@@ -236,6 +237,48 @@ def test_impossible_capabilities_are_refused(arguments, message):
         Capabilities(**arguments)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kind": "magic"}, "kinds must be among scalar"),
+        ({"kind": "turboquant-prod"}, "sketches must name a sketch exactly when the kind has one"),
+        ({"kind": "scalar", "sketches": ("gaussian",)}, "sketches must name a sketch exactly"),
+        ({"kind": "scalar", "bits": (2, 9)}, "bits must be in 1..8, got 9"),
+        ({"kind": "scalar", "multiple_of": 0}, "multiple_of must be at least 1, got 0"),
+    ],
+)
+def test_impossible_offers_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Offer(**arguments)
+
+
+def test_offers_and_their_summary_are_not_given_both():
+    with pytest.raises(ValueError, match="left out where offers are given"):
+        Capabilities(kinds=("turboquant-mse",), offers=(Offer("scalar"),))
+
+
+def test_what_is_not_offered_is_neither_planned_nor_asked_for():
+    asked = []
+
+    class Backend:
+        name, version = "some", "1"
+        capabilities = Capabilities(
+            offers=(
+                Offer("scalar", bits=(2, 4), power_of_two=True),
+                Offer("turboquant-prod", sketches=("orthogonal",), bits=(3,), multiple_of=80),
+            )
+        )
+
+        def codec(self, kind, dim, bits, seed, **options):
+            asked.append((kind, options.get("sketch", ""), dim, bits))
+            return codec(kind, dim, bits, seed, **options)
+
+    settings = Settings(dims=(64, 80), bits=(2, 3), claims=("distortion",), effort="quick")
+    report = check(Backend(), settings)
+    assert set(asked) == {("scalar", "", 64, 2), ("turboquant-prod", "orthogonal", 80, 3)}
+    assert report.counts["conforms"] == report.planned == 4
+
+
 def test_held_bytes_counts_data_however_nested():
     class Slotted:
         __slots__ = ("part",)
@@ -251,15 +294,128 @@ def test_held_bytes_counts_data_however_nested():
     assert held_bytes(np.array([array, None], dtype=object)) == 40
 
 
-def test_entries_share_the_budget_and_a_larger_grid_splits_it_further():
-    assert check("zero", SMALL).entries[0].alpha == ALPHA / SPLIT
-    many = Settings(dims=tuple(range(64, 90)), bits=tuple(range(1, 9)), effort="quick")
-    from kvassay.conformance.adapters.reference import backend
+def test_no_grid_changes_the_interval_of_an_entry():
+    """The command of an entry repeats it, however large the grid was that it came from."""
+    one = replace(SMALL, dims=(64,), bits=(3,), claims=("distortion",), kinds=("scalar",))
+    many = replace(one, dims=tuple(range(64, 70)), bits=(2, 3), claims=())
+    alone = check("reference", one).entries
+    among = check("reference", many).entries
+    assert set(alone) <= set(among)
+    assert {entry.alpha for entry in among} == {0.0, ENTRY_ALPHA}
 
-    tasks = plan(backend(), backend(), many)
-    planned = sum(len(task.planned) for task in tasks)
-    assert planned > SPLIT
-    assert tasks[0].alpha * planned == pytest.approx(ALPHA)
+
+def test_default_grids_keep_the_promise_of_one_in_a_thousand():
+    from kvassay.conformance.adapters.reference import backend
+    from kvassay.conformance.claims.codec import BY_ID
+
+    tasks = plan(backend(), backend(), Settings())
+    alphas = [BY_ID[claim].alpha for task in tasks for claim, _ in task.planned]
+    assert 0 < sum(alphas) < 1e-3
+
+
+class OnlyOneSeedHasAPeer:
+    """A correct `turboquant-prod` beside a `turboquant-mse` that is exact but for one seed."""
+
+    name, version = "one-seed-peer", "1"
+    capabilities = Capabilities(("turboquant-mse", "turboquant-prod"), ("gaussian",))
+
+    def codec(self, kind, dim, bits, seed, **options):
+        made = codec(kind, dim, bits, seed, **options)
+        if kind == "turboquant-mse" and self.first in (None, seed):
+            self.first = seed
+            return made
+        return Exact() if kind == "turboquant-mse" else made
+
+    first = None
+
+
+class Exact:
+    def encode(self, x):
+        return x.astype(np.float64)
+
+    def decode(self, code):
+        return code
+
+    def nbytes(self, code):
+        return code.nbytes
+
+
+def test_a_claim_that_cannot_be_judged_is_an_error_and_the_run_goes_on():
+    settings = replace(SMALL, kinds=("turboquant-prod",), bits=(3,))
+    report = check(OnlyOneSeedHasAPeer(), settings)
+    assert len(report.entries) == report.planned
+    (entry,) = [entry for entry in report.entries if entry.id == "two-pi"]
+    assert entry.verdict == "error"
+    assert "1 of 20 seeds gave a value: numerators must have at least 2 seeds" in entry.reason
+    assert report.counts["conforms"] > 10
+
+
+class SomePeersAreExact(OnlyOneSeedHasAPeer):
+    def codec(self, kind, dim, bits, seed, **options):
+        exact = kind == "turboquant-mse" and seed % 2
+        if kind == "turboquant-mse" and not exact:
+            self.peers = {*getattr(self, "peers", ()), (seed, bits)}
+        return Exact() if exact else codec(kind, dim, bits, seed, **options)
+
+
+def test_n_counts_the_seeds_that_gave_a_value():
+    settings = replace(SMALL, kinds=("turboquant-prod",), bits=(3,), claims=("two-pi",))
+    backend = SomePeersAreExact()
+    (entry,) = check(backend, settings).entries
+    assert entry.n == len(backend.peers)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_two_bad_seeds_in_a_hundred_violate_at_standard_effort(seed):
+    """Distortion alone, a mean over 20 seeds, let such a codec pass."""
+    from kvassay.conformance.faults import BY_ID
+
+    settings = Settings(dims=(64, 128), bits=(4,), seed=seed)
+    report = check(BY_ID["H-rare-seeds"], settings)
+    assert "every-seed" in violated(report)
+
+
+class NearlyTheSameForEverySeed:
+    """One rotation for all seeds, but for something in the last digits."""
+
+    name, version = "nearly", "1"
+    capabilities = Capabilities(("turboquant-mse",))
+
+    def codec(self, kind, dim, bits, seed, **options):
+        made = TurboQuantMSE(dim, bits, 1)
+        inner = made.decode
+        made.decode = lambda code: inner(code) * (1 + 1e-15 * (seed % 1000))
+        return made
+
+
+def test_two_seeds_that_differ_by_rounding_are_one_rotation():
+    settings = replace(SMALL, bits=(2, 6), claims=("rotation-isometry",))
+    report = check(NearlyTheSameForEverySeed(), settings)
+    seeds = [entry for entry in report.entries if entry.part == "two seeds"]
+    assert {entry.verdict for entry in seeds} == {"violates"}
+
+
+class NanForOneHot:
+    name, version = "nan", "1"
+    capabilities = Capabilities(("scalar",))
+
+    def codec(self, kind, dim, bits, seed, **options):
+        made = codec(kind, dim, bits, seed)
+        inner = made.encode
+
+        def encode(x):
+            code = inner(x)
+            alone = np.sum(x != 0, axis=1) == 1
+            return replace(code, norms=np.where(alone, np.nan, code.norms))
+
+        made.encode = encode
+        return made
+
+
+def test_nan_for_a_legitimate_vector_violates():
+    report = check(NanForOneHot(), replace(SMALL, bits=(4,), claims=("finite-answers",)))
+    assert report.counts["violates"] == 2
+    assert report.exit_code == 1
 
 
 def test_memory_of_a_tensor_made_of_others_is_that_of_its_parts():

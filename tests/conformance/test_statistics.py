@@ -10,6 +10,7 @@ from kvassay.conformance.statistics.intervals import (
     Interval,
     compare,
     dkw_interval,
+    outermost,
     ratio_interval,
 )
 
@@ -53,12 +54,26 @@ def test_dkw_interval_covers_and_finds_a_shift():
     assert interval.low <= 0.0957 <= interval.high
 
 
-@given(st.integers(1, 5000))
-def test_looks_increase_and_reach_four_times_the_plan(count):
-    looks = design.looks(count)
-    assert looks == sorted(set(looks))
-    assert looks[-1] >= 4 * count
-    assert looks[0] >= FEWEST_SEEDS
+@given(st.integers(1, 5000), st.floats(1e-9, 0.1))
+def test_looks_increase_and_spend_alpha_once(count, alpha):
+    looks = design.looks(count, alpha)
+    seeds = [look.seeds for look in looks]
+    assert seeds == sorted(set(seeds))
+    assert seeds[-1] >= 4 * count
+    assert seeds[0] >= FEWEST_SEEDS >= 20
+    assert sum(look.alpha for look in looks) == pytest.approx(alpha)
+    assert next(look.alpha for look in looks if look.seeds >= count) >= 0.4 * alpha * 0.999
+
+
+@pytest.mark.parametrize(
+    ("count", "share"), [(1, 0.95), (20, 0.1391), (200, 0.01487), (300, 0.00994)]
+)
+def test_the_share_of_bad_seeds_that_good_ones_exclude_is_clopper_pearsons(count, share):
+    from scipy import stats
+
+    found = design.share_excluded(count)
+    assert found == pytest.approx(share, rel=1e-3)
+    assert found == pytest.approx(stats.binomtest(0, count).proportion_ci(0.9).high)
 
 
 def test_needed_gives_the_power_it_promises():
@@ -66,13 +81,13 @@ def test_needed_gives_the_power_it_promises():
     rng = np.random.default_rng(2)
     delta, scatter, alpha, beta = 0.02, 0.05, 1e-3, 0.05
     count = needed(delta, scatter, alpha, beta)
-    shift = smallest_violation(count, delta, scatter, alpha, beta)
+    shift = smallest_violation(count, delta, scatter, alpha * design.PLANNED_SHARE, beta)
     ones = np.ones(count)
     verdicts = {"at": [], "off": []}
     for _ in range(400):
         noise = rng.normal(0, scatter, count)
         for name, centre in (("at", 1.0), ("off", 1.0 + shift)):
-            interval = ratio_interval(centre + noise, ones, alpha)
+            interval = ratio_interval(centre + noise, ones, alpha * design.PLANNED_SHARE)
             verdicts[name].append(compare(interval, Band(1 - delta, 1 + delta)))
     # 95 % expected; 4.5 sigma at n = 400 is 4.9 %
     assert verdicts["at"].count("conforms") > 360
@@ -85,3 +100,9 @@ def test_what_cannot_be_resolved_is_refused():
         needed(1e-6, 1.0, 1e-6, 0.01)
     with pytest.raises(ValueError, match="at least 2 seeds, got 1"):
         ratio_interval([1.0], [1.0], 0.1)
+
+
+def test_the_outermost_value_is_the_one_farthest_in_units_of_the_band():
+    band = Band(0.8, 2.0)
+    assert outermost([1.0, 1.5, 0.85], 1.0, band).estimate == 0.85
+    assert outermost([1.0, 1.9, 0.85], 1.0, band).estimate == 1.9

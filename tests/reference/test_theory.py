@@ -110,7 +110,7 @@ def test_score_errors_have_the_mean_and_variance_that_theory_gives(bits, sketch)
         along, aside = np.sum(off * x, axis=1), np.sum(off * across, axis=1)
         errors.append(cosines[:, None] * along + np.sqrt(1 - cosines**2)[:, None] * aside)
     errors = np.array(errors)  # seed, cosine, vector
-    mean, variance = theory.score_error(dim, bits, kind, cosines, sketch or "gaussian")
+    mean, variance = theory.score_error(dim, bits, cosines, sketch or "")
     per_seed = errors.mean(axis=2)
     off_mean = np.abs(per_seed.mean(axis=0) - mean)
     assert np.all(off_mean < 4.5 * per_seed.std(axis=0) / np.sqrt(300) + 1e-4)
@@ -122,7 +122,7 @@ def test_score_errors_have_the_mean_and_variance_that_theory_gives(bits, sketch)
 
 def test_score_errors_across_and_along_add_up_to_the_distortion():
     for bits in (1, 3, 6):
-        mean, variance = theory.score_error(128, bits, "turboquant-mse", np.array([0.0, 1.0]))
+        mean, variance = theory.score_error(128, bits, np.array([0.0, 1.0]))
         energy = mean[1] ** 2 + variance[1] + 127 * variance[0]
         assert energy == pytest.approx(theory.lloyd_max_distortion(128, bits))
 

@@ -13,11 +13,8 @@ from kvassay.conformance.doors.cli.options import (
     AS_JSON,
     CLAIMS,
     DEVICE,
-    EFFORTS,
-    KINDS,
     REPORT,
     SEED,
-    SKETCHES,
     VARIANT,
     WORKERS,
     Refusal,
@@ -28,6 +25,8 @@ from kvassay.conformance.doors.cli.options import (
     require_device_backend,
     set_device,
 )
+from kvassay.conformance.measure import EFFORTS
+from kvassay.reference.kinds import JUDGED, SKETCHES
 
 if TYPE_CHECKING:
     from kvassay.conformance.evidence.deviations import Agreement, Deviation
@@ -86,7 +85,7 @@ class Output:
 
 @click.command()
 @click.argument("backend", required=False)
-@click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="[default: all]")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(JUDGED), help="[default: all]")
 @click.option(
     "--sketch", "sketches", multiple=True, type=click.Choice(SKETCHES), help="[default: all]"
 )
@@ -149,7 +148,8 @@ def check(backend: str | None, workers: int | None, **options: Any) -> None:
 
     The option of a list can be given several times. Exit code: 0 everything applicable
     conforms, 1 something violates, 2 bad input, 3 nothing violates but something is
-    inconclusive or failed. With --deviations: 0 all is as expected.
+    inconclusive or failed, 130 the run was stopped (--json then prints the entries so far, with
+    "stopped": true). With --deviations: 0 all is as expected.
     """
     from kvassay.conformance.doors.terminal.codec import show_report
     from kvassay.conformance.evidence.deviations import compare
@@ -183,6 +183,8 @@ def _refuse_contradictions(backend: str | None, place: Place, output: Output) ->
         raise Refusal("--record must name a file")
     if (backend is None) == (place.command is None):
         raise Refusal("name a BACKEND or --exec" + ", not both" * (backend is not None))
+    if place.python is not None and place.command is not None:
+        raise Refusal("--python is for a BACKEND, not for --exec")
     if place.limits and not place.apart:
         option = "--" + min(place.limits).replace("_", "-")
         raise Refusal(f"{option} needs --isolate, --python or --exec")
@@ -203,29 +205,14 @@ def _backend(spec: str | None, place: Place) -> "Backend":
 
     set_device(place.device, place.variant)
     if place.apart:
-        return _child(spec, place)
+        from kvassay.conformance.isolation.backend import apart
+
+        return apart(spec, place.python, place.command, **place.limits)
     assert spec is not None
     with redirect_stdout(sys.stderr):
         loaded = discovery.load(spec)
     require_device_backend(loaded, place.device, place.variant)
     return loaded
-
-
-def _child(spec: str | None, place: Place) -> "Backend":
-    """The backend in a process of its own."""
-    import shlex
-
-    from kvassay.conformance.isolation.backend import isolated, served
-
-    if place.command is None:
-        assert spec is not None
-        python = sys.executable if place.python is None else place.python
-        return isolated(spec, python, **place.limits)
-    try:
-        words = shlex.split(place.command)
-    except ValueError as problem:
-        raise Refusal(f"--exec cannot be read: {problem}") from None
-    return served(words or [""], ["--exec", place.command], **place.limits)
 
 
 def _planned(backend: "Backend", settings: "Settings") -> int:
@@ -276,28 +263,35 @@ class _Run:
                     on_suspect=lambda what: advance(f"as {what}?"),
                 )
             except (KeyboardInterrupt, BrokenExecutor):
-                return self._what_is_left(output.record)
+                return self._what_is_left(output)
 
-    def _what_is_left(self, record: Path | None) -> "Report":
+    def _what_is_left(self, output: Output) -> "Report":
         """The verdict, if it was the diagnosis that was stopped; else this ends here."""
         from kvassay.conformance.evidence.schema import Report
 
+        record = output.record
         hint = f"; {record} keeps them: the same command goes on from there" if record else ""
+        entries = tuple(self._found)
+        report = Report(self.backend.name, self.backend.version, self.planned, entries)
         if len(self._found) < self.planned:
+            if output.as_json:
+                _print_json(report, None, stopped=True)
             text = f"stopped after {len(self._found)} of {self.planned} entries{hint}"
             click.echo(text, err=True)
             sys.exit(130)
         self.stopped = True
         click.echo("no diagnosis: it was stopped", err=True)
-        return Report(self.backend.name, self.backend.version, self.planned, tuple(self._found))
+        return report
 
 
-def _print_json(report: "Report", agreement: "Agreement | None") -> None:
+def _print_json(report: "Report", agreement: "Agreement | None", stopped: bool = False) -> None:
+    """The report as one JSON object; `stopped` says that entries that were planned are missing."""
     import json
 
     from kvassay.conformance.evidence.schema import plain
 
     result: dict[str, Any] = {"backend": report.name, "version": report.version, **report.counts}
+    result["stopped"] = stopped
     result["diagnoses"] = [plain(diagnosis) for diagnosis in report.diagnoses]
     if agreement is not None:
         result["deviations"] = agreement.summary

@@ -5,7 +5,8 @@ from typing import Literal
 
 import click
 
-from kvassay.conformance.doors.cli.options import EFFORTS, Refusal, progress_bar
+from kvassay.conformance.doors.cli.options import Refusal, progress_bar
+from kvassay.conformance.measure import EFFORTS
 
 
 @click.command()
@@ -23,7 +24,7 @@ def faults(
 
     Each fault that implementations had is put into the reference, and every claim and the
     properties that name it run on it. Exit code: 0 each is caught by all that must catch it
-    and the changes that are no faults by nobody, 1 otherwise.
+    and the equivalent changes by nobody, 1 otherwise.
     """
     import json
 

@@ -8,15 +8,6 @@ from typing import Any, TypeVar
 
 import click
 
-KINDS = ("scalar", "turboquant-mse", "turboquant-prod")
-
-
-SKETCHES = ("gaussian", "orthogonal")
-
-
-EFFORTS = ("quick", "standard", "thorough")
-
-
 # Options that several commands have.
 CLAIMS = click.option("--claim", "claims", multiple=True, help="Only this claim.  [default: all]")
 

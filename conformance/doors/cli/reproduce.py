@@ -13,7 +13,6 @@ from kvassay.conformance.doors.cli.options import (
     AS_JSON,
     CLAIMS,
     DEVICE,
-    EFFORTS,
     REPORT,
     SEED,
     VARIANT,
@@ -26,6 +25,7 @@ from kvassay.conformance.doors.cli.options import (
     require_device_backend,
     set_device,
 )
+from kvassay.conformance.measure import EFFORTS
 
 if TYPE_CHECKING:
     from kvassay.conformance.run.reproduce import Results

@@ -24,12 +24,12 @@ def show_kills(kills: Sequence[Kill], effort: str) -> None:
         if kill.missed:
             caught.append(f"; missed by {', '.join(kill.missed)}", style="bold red")
         if kill.proof:
-            caught.append(f", and no fault: {kill.proof}", style="dim" if kill.ok else style)
+            caught.append(f", and equivalent: {kill.proof}", style="dim" if kill.ok else style)
         table.add_row(kill.id, escape(kill.text), caught)
     console.print(table)
     bad = [kill.id for kill in kills if not kill.ok]
     alike = sum(bool(kill.proof) for kill in kills)
-    verdict = "all caught" + (f", and none of {alike} changes that are no faults" if alike else "")
+    verdict = "all caught" + (f", and none of {alike} equivalent changes" if alike else "")
     if bad:
         verdict = f"NOT caught as they must be: {', '.join(bad)}"
     console.print(

@@ -13,6 +13,7 @@ from rich.text import Text
 from kvassay.conformance.claims.catalogue import ALL
 from kvassay.conformance.claims.question import PaperClaim, Question
 from kvassay.conformance.doors.terminal.codec import STYLES, end, measured
+from kvassay.conformance.doors.terminal.lists import faults_caught_by
 from kvassay.conformance.evidence.schema import Finding, Outcome
 from kvassay.conformance.measure.studies import STUDIES
 from kvassay.conformance.measure.study import TRIALS
@@ -197,8 +198,8 @@ def show_paper_claim(claim: PaperClaim) -> None:
         ("unit", claim.unit),
         ("violated", claim.meaning or "never: it is only reported"),
     ]
-    if claim.kills:
-        rows.append(("catches", f"{', '.join(claim.kills)} (`kvassay faults` tells what they are)"))
+    if caught := faults_caught_by(claim.id):
+        rows.append(("catches", caught))
     for key, value in rows:
         table.add_row(key, escape(value))
     console.print(Panel(table, title=claim.id, title_align="left"))

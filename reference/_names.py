@@ -1,0 +1,3 @@
+"""Names that several modules know. Loads nothing."""
+
+SKETCHES = ("gaussian", "orthogonal")
