@@ -1,8 +1,10 @@
 import pickle
+from dataclasses import replace
 
 import msgspec
 import pytest
 
+from kvassay.conformance import discovery
 from kvassay.conformance.evidence.deviations import load
 from kvassay.conformance.faults.diagnosis import contrasting
 from kvassay.conformance.measure.cell import Cell
@@ -61,23 +63,13 @@ class Asks:
 
 def test_a_backend_is_given_the_options_of_a_cell(monkeypatch):
     monkeypatch.setattr(Task, "command", lambda task, claim: "")
-    (planned,) = (
-        task.planned
-        for task in plan("reference", _reference(), Settings(dims=(64,), bits=(2,)))
-        if task.cell == Cell("scalar", "", 64, 2)
-    )
+    settings = Settings(kinds=("scalar",), dims=(64,), bits=(2,), claims=("determinism",))
+    (task,) = plan("reference", discovery.load("reference"), replace(settings, effort="quick"))
     backend = Asks()
-    one = [item for item in planned if item[0] == "determinism"]
-    (entry,) = run_cell(Task(backend, GROUPED, tuple(one), "quick", 1e-6, 0))
+    (entry,) = run_cell(replace(task, spec=backend, cell=GROUPED))
     assert backend.asked == {"group": 32, "scale": 0.5}
     assert entry.verdict == "conforms"
     assert contrasting([entry]) == [GROUPED]
-
-
-def _reference():
-    from kvassay.conformance import discovery
-
-    return discovery.load("reference")
 
 
 def test_a_deviation_can_be_narrowed_by_any_option(tmp_path):

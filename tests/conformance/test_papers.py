@@ -1,9 +1,9 @@
-from dataclasses import replace
 from math import inf
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
