@@ -4,7 +4,6 @@ Intervals are those of the record's findings. Where the papers plot plain figure
 the medians of the recorded trials.
 """
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from math import log10, sqrt
 from statistics import fmean, median
@@ -15,7 +14,10 @@ from matplotlib.lines import Line2D
 from kvassay.conformance import words
 from kvassay.conformance.evidence.runs import PapersRun
 from kvassay.conformance.evidence.schema import Entry, Finding
-from kvassay.conformance.measure.populations import DENSITY_EDGES
+from kvassay.conformance.measure.populations import DENSITY_EDGES, TAILS
+from kvassay.conformance.measure.spectral import CALIBRATIONS, RATIOS
+from kvassay.conformance.measure.study import MSE, PROD, SCALAR, SCHEMES, UNIFORM, Figure
+from kvassay.reference.schemes import Half, Scheme
 from kvassay.reference.sphere import cdf, pdf
 from kvassay.reports.figures import (
     BAND,
@@ -69,15 +71,23 @@ def _findings(run: PapersRun, claim: str, question: str = "") -> list[Finding]:
     ]
 
 
-def _column(run: PapersRun, study: str, figure: str) -> list[float]:
+def _first_figure(item: Finding) -> Figure | None:
+    """The first of the figures that a finding is made of; None if it has none that is known."""
+    try:
+        return Figure.parse(item.figures[0]) if item.figures else None
+    except ValueError:
+        return None
+
+
+def _column(run: PapersRun, study: str, figure: Figure) -> list[float]:
     """A figure over the trials, none if the study has no such figure."""
     trials = run.studies.get(study)
-    return [_drawable(value) for value in trials.columns.get(figure, [])] if trials else []
+    return [_drawable(value) for value in trials.columns.get(str(figure), [])] if trials else []
 
 
-def _medians(run: PapersRun, study: str, figure: str) -> dict[int, float]:
+def _medians(run: PapersRun, study: str, what: str, codec: Half | Scheme) -> dict[int, float]:
     """The median over the trials of a figure at each width that has it."""
-    found = {bits: _column(run, study, f"{figure} {bits}") for bits in WIDTHS}
+    found = {bits: _column(run, study, Figure(what, codec, bits)) for bits in WIDTHS}
     return {bits: median(values) for bits, values in found.items() if values}
 
 
@@ -115,8 +125,8 @@ def marginals(run: PapersRun) -> Drawn | None:
     panels = {}
     for study, where, title, dim in MARGINALS:
         columns = [
-            [_column(run, study, f"density {what} {i}, {where}") for i in range(len(centres))]
-            for what in ("given", "rotated")
+            [_column(run, study, Figure(what, None, i, where)) for i in range(len(centres))]
+            for what in ("density given", "density rotated")
         ]
         if all(map(all, columns)):
             given, rotated = ([fmean(values) for values in bins] for bins in columns)
@@ -257,22 +267,19 @@ def variance(run: PapersRun) -> Drawn | None:
         )
 
 
-SCHEMES = (
-    ("KV, no rotation", "scalar", INK, "P"),
-    ("KQV", "turboquant-mse", BLUE, "o"),
-    ("QKQV, orthogonal", "turboquant-prod/orthogonal", RED, "s"),
-    ("QKQV, gaussian", "turboquant-prod/gaussian", GREEN, "^"),
-    ("SQU-KV", "spectral/uniform", PURPLE, "D"),
+KEYS: tuple[tuple[str, Half, str, str], ...] = (
+    ("KV, no rotation", SCALAR, INK, "P"),
+    ("KQV", MSE, BLUE, "o"),
+    ("QKQV, orthogonal", PROD["orthogonal"], RED, "s"),
+    ("QKQV, gaussian", PROD["gaussian"], GREEN, "^"),
+    ("SQU-KV", UNIFORM, PURPLE, "D"),
 )
 
 
 def kl_by_budget(run: PapersRun) -> Drawn | None:
     """KL by budget and scheme, a panel for each population."""
     panels = {
-        name: {
-            label: _medians(run, f"population/{name}", f"kl {half}")
-            for label, half, _, _ in SCHEMES
-        }
+        name: {label: _medians(run, f"population/{name}", "kl", half) for label, half, _, _ in KEYS}
         for name in POPULATIONS
     }
     panels = {name: lines for name, lines in panels.items() if any(lines.values())}
@@ -283,7 +290,7 @@ def kl_by_budget(run: PapersRun) -> Drawn | None:
         for ax, (name, lines) in zip(axes, panels.items(), strict=True):
             ax.set_title(_population(name), fontsize=9)
             ax.set_yscale("log")
-            for label, _, colour, marker in SCHEMES:
+            for label, _, colour, marker in KEYS:
                 if line := lines[label]:
                     ax.plot(
                         list(line),
@@ -326,10 +333,11 @@ def kl_ratio(run: PapersRun) -> Drawn | None:
     found = _findings(run, "kqv-beats-qkqv", "KL of QKQV over KQV")
     panels: dict[str, dict[str, dict[int, Finding]]] = {}
     for item in found:
-        match = re.fullmatch(r"kl turboquant-prod/(\w+) (\d+)", (item.figures or ("",))[0])
-        if match and match[1] in SKETCHES:
-            name = item.study.removeprefix("population/")
-            panels.setdefault(name, {}).setdefault(match[1], {})[int(match[2])] = item
+        name = item.study.removeprefix("population/")
+        first = _first_figure(item)
+        for sketch, half in PROD.items():
+            if first and (first.what, first.codec) == ("kl", half) and first.number in WIDTHS:
+                panels.setdefault(name, {}).setdefault(sketch, {})[first.number] = item
     names = [name for name in POPULATIONS if name in panels]
     if not names:
         return None
@@ -387,11 +395,11 @@ def kl_ratio(run: PapersRun) -> Drawn | None:
 
 
 PLANE = (
-    ("no rotation (KV)", "scalar", "Plain-KV", INK, "P"),
-    ("rotated (TQ-KV)", "turboquant-mse", "TQ-KV", BLUE, "o"),
-    ("with orthogonal QJL (QKQV)", "turboquant-prod/orthogonal", "TQ-QKQV/orthogonal", RED, "s"),
-    ("with gaussian QJL (QKQV)", "turboquant-prod/gaussian", "TQ-QKQV/gaussian", GREEN, "^"),
-    ("spectral (SQU-KV)", "spectral/uniform", "SQU-KV", PURPLE, "D"),
+    ("no rotation (KV)", SCHEMES["Plain-KV"], INK, "P"),
+    ("rotated (TQ-KV)", SCHEMES["TQ-KV"], BLUE, "o"),
+    ("with orthogonal QJL (QKQV)", SCHEMES["TQ-QKQV/orthogonal"], RED, "s"),
+    ("with gaussian QJL (QKQV)", SCHEMES["TQ-QKQV/gaussian"], GREEN, "^"),
+    ("spectral (SQU-KV)", SCHEMES["SQU-KV"], PURPLE, "D"),
 )
 
 
@@ -409,15 +417,11 @@ def shannon_phi(run: PapersRun) -> Drawn | None:
             name, where = rows[place // 3], "kvt"[place % 3]
             ax.set_title(f"{where.upper()}, {_population(name)}", fontsize=9)
             ax.set_yscale("log")
-            for label, half, scheme, colour, marker in PLANE:
-                codec = scheme if where == "t" else half
+            for label, scheme, colour, marker in PLANE:
+                of: dict[str, Half | Scheme] = {"k": scheme.k, "v": scheme.v, "t": scheme}
                 errors, angles = (
-                    _medians(
-                        run,
-                        f"population/{name}",
-                        f"{f}-{where} {codec}",
-                    )
-                    for f in ("relmse", "phi")
+                    _medians(run, f"population/{name}", f"{error}-{where}", of[where])
+                    for error in ("relmse", "phi")
                 )
                 widths = [b for b in errors if b in angles and errors[b] > 0 and angles[b] > 0]
                 snr = [-10 * log10(errors[b]) for b in widths]
@@ -435,7 +439,7 @@ def shannon_phi(run: PapersRun) -> Drawn | None:
                         f"{_population(name)}, {label}: {snr[widths.index(4)]:.1f} dB, "
                         f"{words.number(angles[4], 2)}"
                     )
-                if codec in ("turboquant-mse", "TQ-KV"):
+                if scheme.name == "TQ-KV":
                     for b, x in zip(widths, snr, strict=True):
                         ax.annotate(
                             str(b),
@@ -468,15 +472,15 @@ def shannon_phi(run: PapersRun) -> Drawn | None:
 def direction(run: PapersRun) -> Drawn | None:
     """K direction error as the tail grows heavier."""
     found = {
-        match[1]: item
+        _first_figure(item): item
         for item in _findings(run, "heavy-tail-protection", "angle / pi of KQV")
-        if (match := re.fullmatch(r"nu=(\d+\.?\d*)", item.where)) and float(match[1]) > 0
     }
-    tails = sorted((float(nu), item) for nu, item in found.items())
+    named = {nu: Figure("phi-k", MSE, 4, f"nu={nu:g}") for nu in sorted(TAILS)}
+    tails = [(nu, found[figure]) for nu, figure in named.items() if figure in found]
     if not tails:
         return None
     x = [nu for nu, _ in tails]
-    plain = [_column(run, "direction/d=128", f"phi-k scalar 4, nu={nu:g}") for nu in x]
+    plain = [_column(run, "direction/d=128", Figure("phi-k", SCALAR, 4, f"nu={nu:g}")) for nu in x]
     with style():
         figure, (ax,) = small_multiples(1, 1, height=3.0, width=7.5)
         ax.set_xscale("log")
@@ -521,8 +525,8 @@ def direction(run: PapersRun) -> Drawn | None:
 def pathology(run: PapersRun) -> Drawn | None:
     """Distributions of KL for low-rank and heavy-tailed keys whose marginals agree."""
 
-    def column(figure: str, where: str) -> list[float]:
-        return sorted(_column(run, "pathology", f"{figure} turboquant-mse 4, {where}"))
+    def column(what: str, where: str) -> list[float]:
+        return sorted(_column(run, "pathology", Figure(what, MSE, 4, where)))
 
     lines = (
         ("heavy-tailed", "heavy-tailed, ν = 3", BLUE, "-"),
@@ -535,11 +539,11 @@ def pathology(run: PapersRun) -> Drawn | None:
     with style():
         figure, axes = small_multiples(2, 2, height=2.9, sharey=True)
         told = []
-        for ax, (figure_name, title) in zip(axes, panels, strict=True):
+        for ax, (what, title) in zip(axes, panels, strict=True):
             ax.set_title(title)
             ax.set_xscale("log")
             for where, label, colour, dashes in lines:
-                values = column(figure_name, where)
+                values = column(what, where)
                 if values:
                     shares = [i / len(values) for i in range(1, len(values) + 1)]
                     ax.step(
@@ -571,12 +575,11 @@ def water_filling(run: PapersRun) -> Drawn | None:
     """Gain of water-filling against the ratio of eigenvalues."""
     panels: dict[str, dict[int, list[tuple[float, Finding]]]] = {}
     for item in _findings(run, "waterfilling-uniform", "a gain above 1 %"):
-        match = re.match(r"eigenvalue ratio (\d+), n=(\d+)", item.where)
-        if match:
+        first = _first_figure(item)
+        ratio = next((r for r in RATIOS if first and first.where.startswith(f"ratio={r} ")), None)
+        if first and first.number and ratio:
             label = item.question.removeprefix("a gain above 1 %, ")
-            panels.setdefault(label, {}).setdefault(int(match[2]), []).append(
-                (float(match[1]), item)
-            )
+            panels.setdefault(label, {}).setdefault(first.number, []).append((float(ratio), item))
     if not panels:
         return None
     look = {2: (BLUE, "o"), 3: (GREEN, "^"), 4: (RED, "s")}
@@ -634,9 +637,9 @@ def effective_dim(run: PapersRun) -> Drawn | None:
     """d_eff against the number of calibration tokens."""
     lines: dict[str, list[tuple[float, Finding]]] = {}
     for item in _findings(run, "d-eff-calibration"):
-        match = re.fullmatch(r"(.+), (\d+) tokens", item.where)
-        if match:
-            lines.setdefault(match[1], []).append((float(match[2]), item))
+        first = _first_figure(item)
+        if first and first.what == "d-eff" and first.number in CALIBRATIONS:
+            lines.setdefault(first.where, []).append((float(first.number), item))
     if not lines:
         return None
     looks = ((BLUE, "o"), (GREEN, "^"), (RED, "s"), (PURPLE, "D"))
@@ -690,9 +693,9 @@ def eight_variants(run: PapersRun) -> Drawn | None:
     panels: dict[str, dict[tuple[str, str], tuple[float, float]]] = {}
     for name in POPULATIONS:
         for rotation, letters in VARIANTS:
-            scheme = f"{rotation}-{letters}" + ("" if letters == "KV" else "/orthogonal")
+            scheme = SCHEMES[f"{rotation}-{letters}" + "/orthogonal" * (letters != "KV")]
             pair = [
-                _column(run, f"population/{name}", f"{what} {scheme} {bits}")
+                _column(run, f"population/{name}", Figure(what, scheme, bits))
                 for what in ("relmse-t", "phi-t")
             ]
             if all(pair) and min(map(min, pair)) > 0:

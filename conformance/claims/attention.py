@@ -21,28 +21,28 @@ from kvassay.conformance.claims.question import (
 )
 from kvassay.conformance.measure.attention import JENSEN
 from kvassay.conformance.measure.populations import DIRECTION_DIMS, direction_populations
-from kvassay.conformance.measure.study import MSE, PROD, ROTATED_HALVES, SCALAR
+from kvassay.conformance.measure.study import MSE, PROD, ROTATED_HALVES, SCALAR, SCHEMES, Figure
 from kvassay.conformance.statistics.intervals import Band
 from kvassay.reference import theory
-from kvassay.reference.schemes import Half
+from kvassay.reference.schemes import Half, Scheme
 
 
 def _softmax(
     method: Method,
-    figures: tuple[str, ...],
+    whats: tuple[str, ...],
     band: Band,
     bits: tuple[int, ...],
     predicted: float | None = None,
     label: str = "",
 ) -> Iterator[Quantity]:
-    """A quantity of the softmax study for each rotated codec and width."""
+    """A quantity of the softmax study for each rotated codec and width: of its figures `whats`."""
     for half in ROTATED_HALVES:
         for width in bits:
             yield Quantity(
                 f"{label}{half}, n={width}",
                 "softmax",
                 method,
-                tuple(f"{figure} {half} {width}" for figure in figures),
+                tuple(Figure(what, half, width) for what in whats),
                 band,
                 predicted,
             )
@@ -63,7 +63,7 @@ def _kl_is_half_variance() -> Iterator[Quantity]:
                 f"{half}, n={bits}",
                 "softmax",
                 "ratio",
-                (f"kl {half} {bits}", f"half-variance {half} {bits}"),
+                (Figure("kl", half, bits), Figure("half-variance", half, bits)),
                 within(1, delta),
                 1.0,
             )
@@ -78,7 +78,7 @@ def _kl_ratio_is_variance_ratio() -> Iterator[Quantity]:
                 f"{sketch}, n={bits}",
                 "softmax",
                 "ratio",
-                (f"kl {half} {bits}", f"kl {MSE} {bits}"),
+                (Figure("kl", half, bits), Figure("kl", MSE, bits)),
                 within(predicted, delta),
                 predicted,
             )
@@ -99,7 +99,7 @@ def _predicted(name: str, halves: tuple[Half, ...] = ROTATED_HALVES) -> tuple[Qu
             f"{place_name(name)}, {half}, n={bits}",
             f"population/{name}",
             "ratio",
-            (f"kl {half} {bits}", f"kl-predicted {half} {bits}"),
+            (Figure("kl", half, bits), Figure("kl-predicted", half, bits)),
             within(1, 0.15),
             1.0,
         )
@@ -112,20 +112,21 @@ def _kl_order(name: str) -> tuple[Quantity, ...]:
     return by_sketch(name, "geometric", _kl_with_and_without, AT_LEAST_1)
 
 
-def _kl_with_and_without(sketch: str, bits: int) -> tuple[str, str]:
-    return f"kl {PROD[sketch]} {bits}", f"kl {MSE} {bits}"
+def _kl_with_and_without(sketch: str, bits: int) -> tuple[Figure, Figure]:
+    return Figure("kl", PROD[sketch], bits), Figure("kl", MSE, bits)
 
 
 def _recall_order(name: str) -> tuple[Quantity, ...]:
-    def figures(sketch: str, bits: int) -> tuple[str, str]:
-        return f"recall {MSE} {bits}", f"recall {PROD[sketch]} {bits}"
+    def figures(sketch: str, bits: int) -> tuple[Figure, Figure]:
+        return Figure("recall", MSE, bits), Figure("recall", PROD[sketch], bits)
 
     return by_sketch(name, "difference", figures, Band(-0.03, inf))
 
 
 def _direction_order(name: str) -> tuple[Quantity, ...]:
-    def figures(sketch: str, bits: int) -> tuple[str, str]:
-        return f"phi-t TQ-QKQV/{sketch} {bits}", f"phi-t TQ-KQV/{sketch} {bits}"
+    def figures(sketch: str, bits: int) -> tuple[Figure, Figure]:
+        first, second = SCHEMES[f"TQ-QKQV/{sketch}"], SCHEMES[f"TQ-KQV/{sketch}"]
+        return Figure("phi-t", first, bits), Figure("phi-t", second, bits)
 
     return by_sketch(name, "geometric", figures, Band(0.95, inf))
 
@@ -156,8 +157,8 @@ def two_pi_at_128(sketch: str, bits: int) -> float:
 
 
 def _separation(name: str) -> tuple[Quantity, ...]:
-    def figures(sketch: str, bits: int) -> tuple[str, str]:
-        return f"kl {MSE} {bits}", f"kl {PROD[sketch]} {bits}"
+    def figures(sketch: str, bits: int) -> tuple[Figure, Figure]:
+        return Figure("kl", MSE, bits), Figure("kl", PROD[sketch], bits)
 
     return by_sketch(name, "rank", figures, Band(-1, -0.9), (4,), paper=-0.983)
 
@@ -169,11 +170,10 @@ def _worst_over_mean() -> Iterator[Quantity]:
     return _softmax("ratio", ("kl-max", "kl"), Band(1 + excess / 2, inf), (2, 4))
 
 
-def _as_gaussian(label: str, figure: str) -> Iterator[Quantity]:
+def _as_gaussian(label: str, what: str, predicted: str) -> Iterator[Quantity]:
     # Not at more bits: rare overloads of the table, or the length of S q, which all scores of
     # a query share, then make a tail that Gaussian noise does not have.
-    figures = (figure, f"predicted-{figure.removeprefix('kl-')}")
-    return _softmax("ratio", figures, within(1, 0.25), (2,), 1.0, f"{label}, ")
+    return _softmax("ratio", (what, predicted), within(1, 0.25), (2,), 1.0, f"{label}, ")
 
 
 def _crossover(better: tuple[int, ...], band: Band) -> Iterator[Quantity]:
@@ -185,7 +185,10 @@ def _crossover(better: tuple[int, ...], band: Band) -> Iterator[Quantity]:
                         f"d={dim}, {where}, {sketch}, n={bits}",
                         f"direction/d={dim}",
                         "ratio",
-                        (f"phi-k {half} {bits}, {where}", f"phi-k {MSE} {bits}, {where}"),
+                        (
+                            Figure("phi-k", half, bits, where),
+                            Figure("phi-k", MSE, bits, where),
+                        ),
                         band,
                         theory.prod_direction_error(dim, bits, sketch)
                         / theory.mse_direction_error(dim, bits),
@@ -196,12 +199,12 @@ def _crossover(better: tuple[int, ...], band: Band) -> Iterator[Quantity]:
                 f"real tensors, {sketch}, n={bits}",
                 "population/tensors",
                 "ratio",
-                (f"phi-k {half} {bits}", f"phi-k {MSE} {bits}"),
+                (Figure("phi-k", half, bits), Figure("phi-k", MSE, bits)),
                 band,
             )
 
 
-def _dominates(figure: str) -> Callable[[str], tuple[Quantity, ...]]:
+def _dominates(what: str) -> Callable[[str], tuple[Quantity, ...]]:
     """Whether KQV has a lower figure of its keys than KV and QKQV, at n = 4."""
     others = {"KV": SCALAR, "QKQV": PROD["orthogonal"]}
 
@@ -211,7 +214,7 @@ def _dominates(figure: str) -> Callable[[str], tuple[Quantity, ...]]:
                 f"{place_name(name)}, against {other}",
                 f"population/{name}",
                 "geometric",
-                (f"{figure} {half} 4", f"{figure} {MSE} 4"),
+                (Figure(what, half, 4), Figure(what, MSE, 4)),
                 AT_LEAST_1,
             )
             for other, half in others.items()
@@ -220,25 +223,21 @@ def _dominates(figure: str) -> Callable[[str], tuple[Quantity, ...]]:
     return make
 
 
-def _six_d(scheme: str, k: str, v: str, bits: int) -> tuple[str, ...]:
-    return (
-        f"relmse-k {k} {bits}",
-        f"relmse-v {v} {bits}",
-        f"relmse-t {scheme} {bits}",
-        f"phi-k {k} {bits}",
-        f"phi-v {v} {bits}",
-        f"phi-t {scheme} {bits}",
+def _six_d(scheme: Scheme, bits: int) -> tuple[Figure, ...]:
+    return tuple(
+        Figure(f"{error}-{place}", codec, bits)
+        for error in ("relmse", "phi")
+        for place, codec in (("k", scheme.k), ("v", scheme.v), ("t", scheme))
     )
 
 
 def _energy(name: str) -> tuple[Quantity, ...]:
-    prod = str(PROD["orthogonal"])
     clouds = {
-        "KV": _six_d("Plain-KV", str(SCALAR), str(SCALAR), 4),
-        "QKQV": _six_d("TQ-QKQV/orthogonal", prod, prod, 4),
+        "KV": _six_d(SCHEMES["Plain-KV"], 4),
+        "QKQV": _six_d(SCHEMES["TQ-QKQV/orthogonal"], 4),
     }
-    own = _six_d("TQ-KQV/orthogonal", str(MSE), prod, 4)
-    fine = _six_d("TQ-KV", str(MSE), str(MSE), 6)
+    own = _six_d(SCHEMES["TQ-KQV/orthogonal"], 4)
+    fine = _six_d(SCHEMES["TQ-KV"], 6)
     return tuple(
         Quantity(
             f"{place_name(name)}, against {other}",
@@ -253,10 +252,9 @@ def _energy(name: str) -> tuple[Quantity, ...]:
 
 
 def _told_apart(name: str) -> tuple[Quantity, ...]:
-    prod = str(PROD["orthogonal"])
     figures = (
-        *_six_d("TQ-KQV/orthogonal", str(MSE), prod, 4),
-        *_six_d("TQ-QKQV/orthogonal", prod, prod, 4),
+        *_six_d(SCHEMES["TQ-KQV/orthogonal"], 4),
+        *_six_d(SCHEMES["TQ-QKQV/orthogonal"], 4),
     )
     place = f"{place_name(name)}, KQV and QKQV"
     return (Quantity(place, f"population/{name}", "energy", figures, Band(1e-9, inf)),)
@@ -360,11 +358,11 @@ CLAIMS: tuple[PaperClaim, ...] = (
             Question("maximum over mean KL", tuple(_worst_over_mean())),
             Question(
                 "maximum KL over that of Gaussian noise",
-                tuple(_as_gaussian("maximum KL", "kl-max")),
+                tuple(_as_gaussian("maximum KL", "kl-max", "predicted-max")),
             ),
             Question(
                 "argmax shifts over those of Gaussian noise",
-                tuple(_as_gaussian("argmax shifts", "shifts")),
+                tuple(_as_gaussian("argmax shifts", "shifts", "predicted-shifts")),
             ),
         ),
     ),

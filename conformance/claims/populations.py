@@ -5,7 +5,7 @@ from math import inf
 
 from kvassay.conformance.claims.question import ROTATED, SPECTRAL, PaperClaim, Quantity, Question
 from kvassay.conformance.measure.populations import DIRECTION_DIMS, TAILS
-from kvassay.conformance.measure.study import BITS, MSE, ROTATED_HALVES, SCALAR, UNIFORM
+from kvassay.conformance.measure.study import BITS, MSE, ROTATED_HALVES, SCALAR, UNIFORM, Figure
 from kvassay.conformance.statistics.intervals import Band
 from kvassay.reference import theory
 
@@ -19,19 +19,19 @@ def _flat() -> Iterator[Quantity]:
             where,
             "direction/d=128",
             "mean",
-            (f"phi-k {MSE} 4, {where}",),
+            (Figure("phi-k", MSE, 4, where),),
             Band(0.8 * predicted, 1.05 * predicted),
             predicted,
         )
 
 
 def _unprotected() -> Iterator[Quantity]:
-    for nu in (1.2, 1.05):
+    for where in ("nu=1.2", "nu=1.05"):
         yield Quantity(
-            f"nu={nu:g}, KV over KQV",
+            f"{where}, KV over KQV",
             "direction/d=128",
             "ratio",
-            (f"phi-k {SCALAR} 4, nu={nu:g}", f"phi-k {MSE} 4, nu={nu:g}"),
+            (Figure("phi-k", SCALAR, 4, where), Figure("phi-k", MSE, 4, where)),
             Band(3, inf),
         )
 
@@ -43,7 +43,7 @@ def _figure_0027() -> Iterator[Quantity]:
                 f"d={dim}, {where}",
                 f"direction/d={dim}",
                 "mean",
-                (f"phi-k {MSE} 4, {where}",),
+                (Figure("phi-k", MSE, 4, where),),
                 Band(0.0265, 0.0275),
                 theory.mse_direction_error(dim, 4) if where == "isotropic" else None,
                 0.027,
@@ -51,15 +51,15 @@ def _figure_0027() -> Iterator[Quantity]:
 
 
 def _pathology(
-    low: str, heavy: str, figures: tuple[str, ...] = ("kl", "kl-max")
+    low: str, heavy: str, whats: tuple[str, ...] = ("kl", "kl-max")
 ) -> Iterator[Quantity]:
-    for figure in figures:
+    for what in whats:
         for half in ROTATED_HALVES:
             yield Quantity(
-                f"{figure}, {half}, {low} over {heavy}",
+                f"{what}, {half}, {low} over {heavy}",
                 "pathology",
                 "ratio",
-                (f"{figure} {half} 4, {low}", f"{figure} {half} 4, {heavy}"),
+                (Figure(what, half, 4, low), Figure(what, half, 4, heavy)),
                 Band(10, inf),
             )
 
@@ -70,7 +70,7 @@ def _marginals() -> Iterator[Quantity]:
             f"{where}, distance from the Beta law",
             "pathology",
             "mean",
-            (f"marginal, {where}",),
+            (Figure("marginal", where=where),),
             Band(0, 0.05),
             0.0,
         )
@@ -82,7 +82,7 @@ def _shifted() -> Iterator[Quantity]:
             f"share of queries, {half}, K a product of Gaussian matrices",
             "pathology",
             "mean",
-            (f"shifts {half} 4, low-rank product",),
+            (Figure("shifts", half, 4, "low-rank product"),),
             Band(0.01, 1),
         )
 
@@ -92,7 +92,7 @@ def _cure() -> Iterator[Quantity]:
         "d=1024, n=4, worst KL of KQV over SQU",
         "pathology",
         "ratio",
-        (f"kl-max {MSE} 4, low-rank product", f"kl-max {UNIFORM} 4, low-rank product"),
+        tuple(Figure("kl-max", half, 4, "low-rank product") for half in (MSE, UNIFORM)),
         Band(10, inf),
     )
     for name in ("low-rank", "low-rank-apart"):
@@ -101,7 +101,7 @@ def _cure() -> Iterator[Quantity]:
                 f"d=128, {name}, n={bits}, worst KL of KQV over SQU",
                 f"population/{name}",
                 "ratio",
-                (f"kl-max {MSE} {bits}", f"kl-max {UNIFORM} {bits}"),
+                (Figure("kl-max", MSE, bits), Figure("kl-max", UNIFORM, bits)),
                 Band(10, inf),
             )
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kvassay.conformance.claims.claim import Standing
 from kvassay.conformance.measure.studies import STUDIES
-from kvassay.conformance.measure.study import BITS
+from kvassay.conformance.measure.study import BITS, Figure
 from kvassay.conformance.statistics.intervals import (
     Band,
     Interval,
@@ -73,7 +73,7 @@ TIED = Band(0.9, inf)  # no better, but for a tie: 10 % in d^2 are 5 % in the si
 class Quantity:
     """One number that the claim makes a statement about.
 
-    `figures` are names of the study's figures, `method` what is made of them:
+    `figures` are figures of the study, `method` what is made of them:
       "mean"       mean of the one
       "ratio"      mean of the first over mean of the second
       "geometric"  the same of the means of their logarithms
@@ -92,7 +92,7 @@ class Quantity:
     where: str
     study: str
     method: Method
-    figures: tuple[str, ...]
+    figures: tuple[Figure, ...]
     band: Band
     predicted: float | None = None
     paper: float | None = None
@@ -186,7 +186,7 @@ def over_populations(
 def by_sketch(
     name: str,
     method: Method,
-    figures: Callable[[str, int], tuple[str, str]],
+    figures: Callable[[str, int], tuple[Figure, Figure]],
     band: Band,
     bits: tuple[int, ...] = BITS,
     *,

@@ -21,11 +21,15 @@ from kvassay.conformance.claims.question import (
     place_name,
     within,
 )
-from kvassay.conformance.measure.schemes import METRICS, SCORE_STDS, V_MEANS
+from kvassay.conformance.measure.schemes import SCORE_STDS, V_MEANS
 from kvassay.conformance.measure.spectral import LENGTHS
-from kvassay.conformance.measure.study import MSE, PROD, UNIFORM
+from kvassay.conformance.measure.study import METRICS, MSE, PROD, SCHEMES, UNIFORM, Figure
 from kvassay.conformance.statistics.intervals import Band
 from kvassay.reference.kinds import SKETCHES
+
+
+def _d2(name: str, bits: int) -> Figure:
+    return Figure("d2-t", SCHEMES[name], bits)
 
 
 def _against(first: str, second: str, bits: int, band: Band, *names: str) -> Iterator[Quantity]:
@@ -35,7 +39,7 @@ def _against(first: str, second: str, bits: int, band: Band, *names: str) -> Ite
             f"{place_name(name)}, n={bits}: {first} over {second}",
             f"population/{name}",
             "geometric",
-            (f"d2-t {first} {bits}", f"d2-t {second} {bits}"),
+            (_d2(first, bits), _d2(second, bits)),
             band,
         )
 
@@ -54,17 +58,16 @@ def _leads(name: str) -> tuple[Quantity, ...]:
             f"{place_name(name)}, n={bits}: the best other scheme over TQ-KV",
             f"population/{name}",
             "least",
-            (f"d2-t TQ-KV {bits}", *(f"d2-t {rival} {bits}" for rival in RIVALS)),
+            (_d2("TQ-KV", bits), *(_d2(rival, bits) for rival in RIVALS)),
             TIED,
         )
         for bits in (4, 6)
     )
 
 
-def _variant(name: str, sketch: str, bits: int) -> str:
+def _variant(name: str, sketch: str, bits: int) -> Figure:
     """The figure of one of the eight variants."""
-    plain = name.removeprefix("Plain").removeprefix("TQ") == "-KV"
-    return f"d2-t {name} {bits}" if plain else f"d2-t {name}/{sketch} {bits}"
+    return _d2(name if name in SCHEMES else f"{name}/{sketch}", bits)
 
 
 def _pairs(*pairs: tuple[str, str], band: Band) -> tuple[Quantity, ...]:
@@ -85,15 +88,16 @@ def _pairs(*pairs: tuple[str, str], band: Band) -> tuple[Quantity, ...]:
 
 
 def _qjl_on_v(name: str) -> tuple[Quantity, ...]:
-    def figures(sketch: str, bits: int) -> tuple[str, str]:
-        return f"relmse-t TQ-KQV/{sketch} {bits}", f"relmse-t TQ-KV {bits}"
+    def figures(sketch: str, bits: int) -> tuple[Figure, Figure]:
+        first, second = SCHEMES[f"TQ-KQV/{sketch}"], SCHEMES["TQ-KV"]
+        return Figure("relmse-t", first, bits), Figure("relmse-t", second, bits)
 
     return by_sketch(name, "geometric", figures, AT_LEAST_1)
 
 
 def _qjl_on_v_itself(name: str) -> tuple[Quantity, ...]:
-    def figures(sketch: str, bits: int) -> tuple[str, str]:
-        return f"relmse-v {PROD[sketch]} {bits}", f"relmse-v {MSE} {bits}"
+    def figures(sketch: str, bits: int) -> tuple[Figure, Figure]:
+        return Figure("relmse-v", PROD[sketch], bits), Figure("relmse-v", MSE, bits)
 
     return by_sketch(name, "geometric", figures, AT_LEAST_1, predicted=two_pi_at_128)
 
@@ -108,7 +112,10 @@ def _qjl_on_shared_v() -> Iterator[Quantity]:
                         f"{share:.0%} of V shared, scores {std:g}, {sketch}, n={bits}",
                         "values",
                         "ratio",
-                        (f"relmse-t {half} {bits}, {where}", f"relmse-t {MSE} {bits}, {where}"),
+                        (
+                            Figure("relmse-t", half, bits, where),
+                            Figure("relmse-t", MSE, bits, where),
+                        ),
                         AT_LEAST_1,
                     )
 
@@ -120,7 +127,7 @@ def _stored() -> Iterator[Quantity]:
                 f"power law that {where}, n={bits}: bytes of TQ over SQ",
                 "context",
                 "ratio",
-                (f"bytes {MSE} {bits}, {where}", f"bytes {UNIFORM} {bits}, {where}"),
+                (Figure("bytes", MSE, bits, where), Figure("bytes", UNIFORM, bits, where)),
                 Band(1.01, inf),
             )
 
@@ -134,7 +141,7 @@ def _accumulates() -> Iterator[Quantity]:
                 "context",
                 "jackknife",
                 tuple(
-                    f"relmse-t {half} {bits}, {where} {length}"
+                    Figure("relmse-t", half, bits, f"{where} {length}")
                     for length in (long, short)
                     for half in (UNIFORM, MSE)
                 ),
@@ -155,7 +162,10 @@ def _same() -> Iterator[Quantity]:
                 f"{name}, {metric}",
                 "generators",
                 "distance",
-                (f"own {metric} {name}", f"peer {metric} {name}"),
+                (
+                    Figure(f"own {metric}", SCHEMES[name]),
+                    Figure(f"peer {metric}", SCHEMES[name]),
+                ),
                 Band(0, 0.25),
                 0.0,
             )
@@ -168,7 +178,10 @@ def _spread() -> Iterator[Quantity]:
                 f"{metric}, TQ-QKV/{sketch} over TQ-KV",
                 "generators",
                 "squares",
-                (f"gap {metric} TQ-QKV/{sketch}", f"gap {metric} TQ-KV"),
+                (
+                    Figure(f"gap {metric}", SCHEMES[f"TQ-QKV/{sketch}"]),
+                    Figure(f"gap {metric}", SCHEMES["TQ-KV"]),
+                ),
                 AT_LEAST_1,
             )
 

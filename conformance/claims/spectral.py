@@ -13,11 +13,11 @@ from kvassay.conformance.claims.question import (
     place_name,
     within,
 )
-from kvassay.conformance.measure.schemes import TOGETHER
 from kvassay.conformance.measure.spectral import CALIBRATIONS, RATIOS, SHARES
-from kvassay.conformance.measure.study import FILLED, MSE, UNIFORM
+from kvassay.conformance.measure.study import FILLED, MSE, TOGETHER, UNIFORM, Figure
 from kvassay.conformance.statistics.intervals import Band
 from kvassay.reference import theory
+from kvassay.reference.schemes import Half
 
 
 def _more_bits(where: str, tokens: int) -> Iterator[Quantity]:
@@ -27,19 +27,19 @@ def _more_bits(where: str, tokens: int) -> Iterator[Quantity]:
             f"{half}, {where}: error at 6 bits over TurboQuant's at 2",
             "heavy-tails",
             "ratio",
-            (f"relmse-k {half} 6, {where}", f"relmse-k {MSE} 2, {where}"),
+            (Figure("relmse-k", half, 6, where), Figure("relmse-k", MSE, 2, where)),
             AT_LEAST_1,
         )
         yield Quantity(
             f"{half}, {where}: error at 6 bits over its own at 2",
             "heavy-tails",
             "ratio",
-            (f"relmse-k {half} 6, {where}", f"relmse-k {half} 2, {where}"),
+            (Figure("relmse-k", half, 6, where), Figure("relmse-k", half, 2, where)),
             Band(0.5, inf),
         )
 
 
-def _structured(half_of: dict[str, str]) -> Iterator[Quantity]:
+def _structured(half_of: dict[str, Half]) -> Iterator[Quantity]:
     for name in ("low-rank", "low-rank-apart"):
         for place in ("k", "v"):
             for label, half in half_of.items():
@@ -48,7 +48,10 @@ def _structured(half_of: dict[str, str]) -> Iterator[Quantity]:
                         f"{name}, {place.upper()}, {label}, n={bits}: TQ over SQ",
                         f"population/{name}",
                         "ratio",
-                        (f"relmse-{place} {MSE} {bits}", f"relmse-{place} {half} {bits}"),
+                        (
+                            Figure(f"relmse-{place}", MSE, bits),
+                            Figure(f"relmse-{place}", half, bits),
+                        ),
                         AT_LEAST_1,
                     )
 
@@ -59,7 +62,7 @@ def _no_gain(name: str) -> tuple[Quantity, ...]:
             f"{place_name(name)}, n={bits}: uniform over water-filled",
             f"population/{name}",
             "ratio",
-            (f"relmse-k {UNIFORM} {bits}", f"relmse-k {FILLED} {bits}"),
+            (Figure("relmse-k", UNIFORM, bits), Figure("relmse-k", FILLED, bits)),
             within(1, 0.01),
             1.0,
         )
@@ -75,7 +78,10 @@ def _gain_by_ratio(label: str) -> Iterator[Quantity]:
                 f"eigenvalue ratio {ratio}, n={bits}: uniform over water-filled",
                 "water-filling",
                 "ratio",
-                (f"relmse-k {UNIFORM} {bits}, {where}", f"relmse-k {FILLED} {bits}, {where}"),
+                (
+                    Figure("relmse-k", UNIFORM, bits, where),
+                    Figure("relmse-k", FILLED, bits, where),
+                ),
                 Band(1.01, inf),
             )
 
@@ -89,7 +95,7 @@ def _effective_dims() -> Iterator[Quantity]:
                 f"{where}, {tokens} tokens",
                 "calibration",
                 "mean",
-                (f"d-eff {tokens}, {where}",),
+                (Figure("d-eff", None, tokens, where),),
                 Band(predicted * 0.97, predicted * 1.03 + 1),
                 predicted,
             )
@@ -102,7 +108,7 @@ def _ruined(band: Band) -> Iterator[Quantity]:
                 f"{share:.1%} stray tokens, n={bits}: cosine of the output",
                 "spurious",
                 "mean",
-                (f"cosine-t {bits}, stray={share:g} as calibrated",),
+                (Figure("cosine-t", None, bits, f"stray={share:g} as calibrated"),),
                 band,
             )
 
@@ -115,7 +121,8 @@ def _pruned(rule: str) -> Iterator[Quantity]:
                 "spurious",
                 "ratio",
                 tuple(
-                    f"relmse-k {bits}, stray={share:g} {name}" for name in ("as calibrated", rule)
+                    Figure("relmse-k", None, bits, f"stray={share:g} {name}")
+                    for name in ("as calibrated", rule)
                 ),
                 Band(1.1, inf),
             )
@@ -164,11 +171,9 @@ CLAIMS: tuple[PaperClaim, ...] = (
         questions=(
             Question(
                 "calibrated apart",
-                tuple(_structured({"uniform": str(UNIFORM), "water-filling": str(FILLED)})),
+                tuple(_structured({"uniform": UNIFORM, "water-filling": FILLED})),
             ),
-            Question(
-                "calibrated together", tuple(_structured({"together": str(TOGETHER)})), aside=True
-            ),
+            Question("calibrated together", tuple(_structured({"together": TOGETHER})), aside=True),
         ),
     ),
     PaperClaim(

@@ -89,8 +89,8 @@ class RareBadSeeds(TurboQuantMSE):
     """Two seeds in a hundred decode to zeros: the mean distortion trebles at 4 bits, but ten
     seeds in a row look perfect four times in five."""
 
-    def __init__(self, dim: int, bits: int, seed: int) -> None:
-        super().__init__(dim, bits, seed)
+    def __init__(self, dim: int, bits: int, seed: int, **options: Any) -> None:
+        super().__init__(dim, bits, seed, **options)
         self._broken = np.random.default_rng([seed, 7]).random() < 0.02
 
     def decode(self, code: Code) -> Array:

@@ -7,6 +7,7 @@ import numpy as np
 from kvassay.conformance.measure.study import (
     ROTATED_HALVES,
     Array,
+    Figure,
     Figures,
     encoded,
     estimated_scores,
@@ -43,23 +44,24 @@ def softmax(bench: Bench) -> Figures:
             codec = bench.codec(half, dim, bits, "k")
             if codec is None:
                 continue
-            name = f"{half} {bits}"
             error = estimated_scores(encoded(codec, sample.k), sample.q) - exact
             variance = theory.product_variance(dim, bits, half.sketch)
             standard = error / (lengths * np.sqrt(variance))
-            figures[f"inflation {name}"] = float(
+            figures[Figure("inflation", half, bits)] = float(
                 np.mean(np.exp(np.minimum(JENSEN * standard, 500)))
             )
             log_q = attention.log_softmax(exact + error)
             kl = attention.kl_divergence(log_p, log_q)
             mean = np.sum(p * error, axis=1, keepdims=True)
-            figures[f"kl {name}"] = float(kl.mean())
-            figures[f"half-variance {name}"] = float(
+            figures[Figure("kl", half, bits)] = float(kl.mean())
+            figures[Figure("half-variance", half, bits)] = float(
                 np.mean(np.sum(p * (error - mean) ** 2, 1)) / 2
             )
-            figures[f"kl-max {name}"] = float(kl.max())
-            figures[f"shifts {name}"] = float(attention.argmax_shifts(log_p, log_q).mean())
-            figures |= _surrogate(bench, name, half, exact, lengths, variance)
+            figures[Figure("kl-max", half, bits)] = float(kl.max())
+            figures[Figure("shifts", half, bits)] = float(
+                attention.argmax_shifts(log_p, log_q).mean()
+            )
+            figures |= _surrogate(bench, half, bits, exact, lengths, variance)
         for half in ROTATED_HALVES:
             codec = bench.codec(half, dim, bits, "v")
             if codec is None or not codec.decode_complete:
@@ -67,7 +69,7 @@ def softmax(bench: Bench) -> Figures:
             error = encoded(codec, sample.v).decoded - sample.v
             change = attention.attend(sample.q, sample.k, sample.v + error) - output
             size = np.sqrt(np.mean(change**2))
-            figures[f"nonlinear {half} {bits}"] = (
+            figures[Figure("nonlinear", half, bits)] = (
                 max(
                     float(
                         np.max(
@@ -85,19 +87,19 @@ def softmax(bench: Bench) -> Figures:
                 else 0.0
             )
             energy = np.sum(error**2, axis=1)
-            figures[f"averaged {half} {bits}"] = float(np.sum(change**2))
-            figures[f"independent {half} {bits}"] = float(np.sum(p**2 @ energy))
+            figures[Figure("averaged", half, bits)] = float(np.sum(change**2))
+            figures[Figure("independent", half, bits)] = float(np.sum(p**2 @ energy))
     return figures
 
 
 def _surrogate(
-    bench: Bench, name: str, half: Half, exact: Array, lengths: Array, variance: float
+    bench: Bench, half: Half, bits: int, exact: Array, lengths: Array, variance: float
 ) -> Figures:
     """Maximum KL and argmax shifts with the slope's bias and independent Gaussian noise in
     place of the codec's error, averaged over a few draws."""
     bias = variance if not half.sketch else 0.0  # without a sketch the slope is 1 - D
     spread = np.sqrt(variance * (1 - variance)) if not half.sketch else np.sqrt(variance)
-    rng = bench.rng(f"surrogate {name}")
+    rng = bench.rng(f"surrogate {half} {bits}")
     log_p = attention.log_softmax(exact)
     worst, shifts = [], []
     for _ in range(SURROGATES):
@@ -106,6 +108,6 @@ def _surrogate(
         worst.append(attention.kl_divergence(log_p, log_q).max())
         shifts.append(attention.argmax_shifts(log_p, log_q).mean())
     return {
-        f"predicted-max {name}": float(np.mean(worst)),
-        f"predicted-shifts {name}": float(np.mean(shifts)),
+        Figure("predicted-max", half, bits): float(np.mean(worst)),
+        Figure("predicted-shifts", half, bits): float(np.mean(shifts)),
     }

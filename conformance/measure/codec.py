@@ -260,8 +260,8 @@ def contract(trial: Trial) -> Statistics:
         # Two rotations make independent errors, whose difference has twice the energy of one.
         # Isotropic rows only: a one-hot vector may well decode alike under two rotations. A third
         # seed is asked where two agree: 16 signs do, up to a symmetry, in 1 of 2000 pairs.
-        for twin in (2, 4):
-            stranger = trial.other(cell.kind, cell.bits, twin=twin).roundtrip(x)
+        for seed in (2, 4):
+            stranger = trial.other(cell.kind, cell.bits, twin=seed).roundtrip(x)
             same = float(np.mean(deviation(stranger)[:6] < SAME_ROTATION))
             if not same:
                 break

@@ -12,6 +12,7 @@ from kvassay.conformance.measure.study import (
     SCALAR,
     UNIFORM,
     Array,
+    Figure,
     Figures,
     calibration_of,
     encoded,
@@ -38,7 +39,7 @@ def direction(bench: Bench, dim: int, populations: Mapping[str, Regime]) -> Figu
                 codec = bench.codec(half, dim, bits, f"k {where}")
                 if codec is not None and codec.decode_complete:
                     decoded = encoded(codec, sample.k).decoded
-                    figures[f"phi-k {half} {bits}, {where}"] = attention.direction_error(
+                    figures[Figure("phi-k", half, bits, where)] = attention.direction_error(
                         sample.k, decoded
                     )
         if dim == DIRECTION_DIMS[0] and (codec := bench.codec(MSE, dim, 4, f"k {where}")):
@@ -97,10 +98,10 @@ def pathology(bench: Bench) -> Figures:
                 log_p = exact_weights[label]
                 log_q = attention.log_softmax(factor * estimates)
                 kl = attention.kl_divergence(log_p, log_q)
-                name = f"{half} {bits}, {where}{label}"
-                figures[f"kl {name}"] = float(kl.mean())
-                figures[f"kl-max {name}"] = float(kl.max())
-                figures[f"shifts {name}"] = float(attention.argmax_shifts(log_p, log_q).mean())
+                shifts = attention.argmax_shifts(log_p, log_q)
+                figures[Figure("kl", half, bits, where + label)] = float(kl.mean())
+                figures[Figure("kl-max", half, bits, where + label)] = float(kl.max())
+                figures[Figure("shifts", half, bits, where + label)] = float(shifts.mean())
             if half == MSE:
                 figures |= _marginals(where, codec, sample.k)
     return figures
@@ -119,11 +120,12 @@ def _marginals(where: str, codec: Judged, x: Array) -> Figures:
     norms = np.linalg.norm(x, axis=1)[:, None]
     uniform = np.sort(sphere.cdf((rotated / norms).ravel(), x.shape[1]))
     steps = np.arange(1, uniform.size + 1) / uniform.size
-    figures = {f"marginal, {where}": float(np.max(np.abs(uniform - steps)))}
+    figures = {Figure("marginal", where=where): float(np.max(np.abs(uniform - steps)))}
     for name, vectors in (("given", x), ("rotated", rotated)):
         counts, _ = np.histogram(vectors / norms * np.sqrt(x.shape[1]), DENSITY_EDGES)
         shares = counts / vectors.size / np.diff(DENSITY_EDGES)
         figures |= {
-            f"density {name} {place}, {where}": float(share) for place, share in enumerate(shares)
+            Figure(f"density {name}", None, place, where): float(share)
+            for place, share in enumerate(shares)
         }
     return figures

@@ -1,18 +1,18 @@
 """Schemes, pairs of codecs, over a population of (Q, K, V)."""
 
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from kvassay.conformance.measure.study import (
     BITS,
+    METRICS,
     MSE,
     PROD,
     ROTATED_HALVES,
-    UNIFORM,
+    SCHEMES,
     Array,
+    Figure,
     Figures,
     calibration_of,
     encoded,
@@ -23,23 +23,7 @@ from kvassay.reference import attention, regimes, theory
 from kvassay.reference.codecs import codec as reference_codec
 from kvassay.reference.kinds import SKETCHES
 from kvassay.reference.regimes import Regime, Sample
-from kvassay.reference.schemes import TURBOQUANT, Half, Scheme, scheme
-
-TOGETHER = replace(UNIFORM, together=True)
-
-
-def compared_schemes() -> Iterator[tuple[str, Scheme]]:
-    """Each scheme that the population studies compare, with its name in the figures."""
-    for sketch in SKETCHES:
-        for name in TURBOQUANT:
-            made = scheme(name, sketch)
-            if made.k.sketch or made.v.sketch:
-                yield f"{name}/{sketch}", made
-            elif sketch == SKETCHES[0]:
-                yield name, made
-    for name in ("SQU-KV", "SQW-KV", "SQU-QKV", "SQU-KQV"):
-        yield name, scheme(name)
-    yield "SQU-KV/together", scheme("SQU-KV", together=True)
+from kvassay.reference.schemes import Half, Scheme
 
 
 def population(bench: Bench, regime: Regime | None) -> Figures:
@@ -56,12 +40,11 @@ def population(bench: Bench, regime: Regime | None) -> Figures:
     dim = sample.k.shape[1]
     log_p = attention.log_softmax(attention.scores(sample.q, sample.k), sample.positions)
     output = np.exp(log_p) @ sample.v
-    chosen = list(compared_schemes())
     figures: Figures = {}
     for bits in BITS:
         weights: dict[Half, Array] = {}
         values: dict[Half, Array] = {}
-        for half in dict.fromkeys(item.k for _, item in chosen):
+        for half in dict.fromkeys(scheme.k for scheme in SCHEMES.values()):
             codec = bench.codec(half, dim, bits, "k", **calibration_of(half, sample, "k"))
             if codec is None:
                 continue
@@ -69,25 +52,30 @@ def population(bench: Bench, regime: Regime | None) -> Figures:
             log_q = attention.log_softmax(estimated_scores(coded, sample.q), sample.positions)
             weights[half] = np.exp(log_q)
             kl = attention.kl_divergence(log_p, log_q)
-            figures[f"kl {half} {bits}"] = float(kl.mean())
-            figures[f"kl-max {half} {bits}"] = float(kl.max())
+            figures[Figure("kl", half, bits)] = float(kl.mean())
+            figures[Figure("kl-max", half, bits)] = float(kl.max())
             if half in ROTATED_HALVES:
-                figures[f"kl-predicted {half} {bits}"] = _predicted_kl(sample, log_p, half, bits)
-                figures[f"recall {half} {bits}"] = float(attention.top_recall(log_p, log_q).mean())
-                figures[f"shifts {half} {bits}"] = float(
+                figures[Figure("kl-predicted", half, bits)] = _predicted_kl(
+                    sample, log_p, half, bits
+                )
+                figures[Figure("recall", half, bits)] = float(
+                    attention.top_recall(log_p, log_q).mean()
+                )
+                figures[Figure("shifts", half, bits)] = float(
                     attention.argmax_shifts(log_p, log_q).mean()
                 )
             if codec.decode_complete:
-                _errors(figures, "k", f"{half} {bits}", sample.k, coded.decoded)
-        for half in dict.fromkeys(item.v for _, item in chosen):
+                _errors(figures, "k", half, bits, sample.k, coded.decoded)
+        for half in dict.fromkeys(scheme.v for scheme in SCHEMES.values()):
             codec = bench.codec(half, dim, bits, "v", **calibration_of(half, sample, "v"))
             if codec is None or not codec.decode_complete:
                 continue
             values[half] = encoded(codec, sample.v).decoded
-            _errors(figures, "v", f"{half} {bits}", sample.v, values[half])
-        for name, item in chosen:
-            if item.k in weights and item.v in values:
-                _errors(figures, "t", f"{name} {bits}", output, weights[item.k] @ values[item.v])
+            _errors(figures, "v", half, bits, sample.v, values[half])
+        for scheme in SCHEMES.values():
+            if scheme.k in weights and scheme.v in values:
+                found = weights[scheme.k] @ values[scheme.v]
+                _errors(figures, "t", scheme, bits, output, found)
     return figures
 
 
@@ -104,11 +92,13 @@ def _predicted_kl(sample: Sample, log_p: Array, half: Half, bits: int) -> float:
     return float(np.mean(np.sum(spread, axis=1)) / 2)
 
 
-def _errors(figures: Figures, place: str, name: str, exact: Array, other: Array) -> None:
-    figures[f"relmse-{place} {name}"] = attention.relative_mse(exact, other)
-    figures[f"phi-{place} {name}"] = attention.direction_error(exact, other)
+def _errors(
+    figures: Figures, place: str, codec: Half | Scheme, bits: int, exact: Array, other: Array
+) -> None:
+    figures[Figure(f"relmse-{place}", codec, bits)] = attention.relative_mse(exact, other)
+    figures[Figure(f"phi-{place}", codec, bits)] = attention.direction_error(exact, other)
     if place == "t":
-        figures[f"d2-t {name}"] = attention.squared_distance(exact, other)
+        figures[Figure("d2-t", codec, bits)] = attention.squared_distance(exact, other)
 
 
 V_MEANS = (0.0, 0.5, 0.9)
@@ -130,19 +120,18 @@ def values(bench: Bench) -> Figures:
             sample = bench.draw(regime, where)
             weights = np.exp(attention.log_softmax(attention.scores(sample.q, sample.k)))
             exact = weights @ sample.v
-            figures[f"attended, {where}"] = float(np.mean(1 / np.sum(weights**2, axis=1)))
+            figures[Figure("attended", where=where)] = float(
+                np.mean(1 / np.sum(weights**2, axis=1))
+            )
             for bits in (2, 3, 4):
                 for half in ROTATED_HALVES:
                     codec = bench.codec(half, 128, bits, "v")
                     if codec is not None and codec.decode_complete:
                         decoded = encoded(codec, sample.v).decoded
-                        figures[f"relmse-t {half} {bits}, {where}"] = attention.relative_mse(
+                        figures[Figure("relmse-t", half, bits, where)] = attention.relative_mse(
                             exact, weights @ decoded
                         )
     return figures
-
-
-METRICS = ("kl", "phi-k", "relmse-v", "relmse-t", "phi-t")
 
 
 def generators(bench: Bench) -> Figures:
@@ -162,9 +151,9 @@ def generators(bench: Bench) -> Figures:
         same = _outcome(peers[0], peers[1], sample)
         apart = _outcome(peers[0], peers[1], other)
         for metric in METRICS:
-            figures[f"own {metric} {name}"] = own[metric]
-            figures[f"peer {metric} {name}"] = apart[metric]
-            figures[f"gap {metric} {name}"] = own[metric] - same[metric]
+            figures[Figure(f"own {metric}", SCHEMES[name])] = own[metric]
+            figures[Figure(f"peer {metric}", SCHEMES[name])] = apart[metric]
+            figures[Figure(f"gap {metric}", SCHEMES[name])] = own[metric] - same[metric]
     return figures
 
 
@@ -174,7 +163,7 @@ def _peer(half: Half, dim: int, bits: int, seed: int) -> Judged:
     return Judged(made, dim)
 
 
-def _outcome(k_codec: Judged, v_codec: Judged, sample: Sample) -> Figures:
+def _outcome(k_codec: Judged, v_codec: Judged, sample: Sample) -> dict[str, float]:
     keys, decoded = encoded(k_codec, sample.k), encoded(v_codec, sample.v).decoded
     log_p = attention.log_softmax(attention.scores(sample.q, sample.k))
     log_q = attention.log_softmax(estimated_scores(keys, sample.q))

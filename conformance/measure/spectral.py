@@ -10,6 +10,7 @@ from kvassay.conformance.measure.study import (
     FILLED,
     MSE,
     UNIFORM,
+    Figure,
     Figures,
     calibration_of,
     encoded,
@@ -33,13 +34,15 @@ def calibration(bench: Bench) -> Figures:
             sample = bench.draw(regime, f"{where} {tokens}")
             norms = 10 ** bench.rng(f"norms {where} {tokens}").uniform(-1, 1, (tokens, 1))
             codec = bench.codec(UNIFORM, 128, 4, "k", calibration=sample.calibration_k * norms)
-            figures |= _semantic_dim(f"{tokens}, {where}", codec)
+            figures |= _semantic_dim(tokens, where, codec)
     return figures
 
 
-def _semantic_dim(name: str, codec: Judged | None) -> Figures:
+def _semantic_dim(number: int, where: str, codec: Judged | None) -> Figures:
     found = getattr(codec.codec, "semantic_dim", None) if codec else None
-    return {f"d-eff {name}": float(found)} if isinstance(found, (int, np.integer)) else {}
+    if not isinstance(found, (int, np.integer)):
+        return {}
+    return {Figure("d-eff", None, number, where): float(found)}
 
 
 def heavy_tails(bench: Bench) -> Figures:
@@ -58,8 +61,9 @@ def heavy_tails(bench: Bench) -> Figures:
                     options = calibration_of(half, sample, "k")
                     codec = bench.codec(half, 128, bits, "k", **options)
                     if codec is not None:
-                        figures[f"relmse-k {half} {bits}, {where} calibration={tokens}"] = (
-                            attention.relative_mse(sample.k, encoded(codec, sample.k).decoded)
+                        place = f"{where} calibration={tokens}"
+                        figures[Figure("relmse-k", half, bits, place)] = attention.relative_mse(
+                            sample.k, encoded(codec, sample.k).decoded
                         )
     return figures
 
@@ -83,8 +87,9 @@ def water_filling(bench: Bench) -> Figures:
                     options = {"calibration": sample.calibration_k, "effective_dim": kept}
                     codec = bench.codec(half, 128, bits, "k", **options)
                     if codec is not None:
-                        figures[f"relmse-k {half} {bits}, ratio={ratio} {label}"] = (
-                            attention.relative_mse(sample.k, encoded(codec, sample.k).decoded)
+                        where = f"ratio={ratio} {label}"
+                        figures[Figure("relmse-k", half, bits, where)] = attention.relative_mse(
+                            sample.k, encoded(codec, sample.k).decoded
                         )
     return figures
 
@@ -117,13 +122,14 @@ def spurious(bench: Bench) -> Figures:
                     continue
                 coded = encoded(codec, sample.k)
                 log_q = attention.log_softmax(estimated_scores(coded, sample.q))
-                where = f"{bits}, stray={share:g} {rule}"
-                figures |= _semantic_dim(where, codec)
-                figures[f"relmse-k {where}"] = attention.relative_mse(sample.k, coded.decoded)
-                figures[f"cosine-k {where}"] = 1 - attention.cosine_error(sample.k, coded.decoded)
-                figures[f"cosine-t {where}"] = 1 - attention.cosine_error(
-                    output, np.exp(log_q) @ sample.v
-                )
+                where = f"stray={share:g} {rule}"
+                figures |= _semantic_dim(bits, where, codec)
+                for what, value in (
+                    ("relmse-k", attention.relative_mse(sample.k, coded.decoded)),
+                    ("cosine-k", 1 - attention.cosine_error(sample.k, coded.decoded)),
+                    ("cosine-t", 1 - attention.cosine_error(output, np.exp(log_q) @ sample.v)),
+                ):
+                    figures[Figure(what, None, bits, where)] = value
     return figures
 
 
@@ -154,11 +160,12 @@ def context(bench: Bench) -> Figures:
                 keys, values = encoded(codecs[0], sample.k), encoded(codecs[1], sample.v)
                 estimate = estimated_scores(keys, sample.q)
                 size = codecs[0].nbytes(keys.code) / len(sample.k)
-                figures[f"bytes {half} {bits}, {where}"] = size
+                figures[Figure("bytes", half, bits, where)] = size
                 for length in LENGTHS:
                     exact = attention.attend(sample.q, sample.k[:length], sample.v[:length])
                     weights = np.exp(attention.log_softmax(estimate[:, :length]))
-                    figures[f"relmse-t {half} {bits}, {where} N={length}"] = attention.relative_mse(
+                    place = f"{where} N={length}"
+                    figures[Figure("relmse-t", half, bits, place)] = attention.relative_mse(
                         exact, weights @ values.decoded[:length]
                     )
     return figures

@@ -8,7 +8,7 @@ ends in the same bytes.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from functools import cache
@@ -40,7 +40,7 @@ from kvassay.conformance.evidence.write import Record, header
 from kvassay.conformance.measure import EFFORTS, Effort, tensors
 from kvassay.conformance.measure.cell import BackendFault
 from kvassay.conformance.measure.studies import STUDIES
-from kvassay.conformance.measure.study import run
+from kvassay.conformance.measure.study import Figure, run
 from kvassay.conformance.measure.trial import Bench
 from kvassay.conformance.protocol import Backend
 from kvassay.conformance.run.cell import failed, own_entries, run_cell
@@ -144,7 +144,7 @@ class Measured:
 
     study: str
     trial: int
-    figures: Mapping[str, float]
+    figures: Mapping[Figure, float]
     error: str = ""
 
 
@@ -220,9 +220,10 @@ class Evidence:
             yield found
             return
         study, figures, error = found.study, found.figures, found.error
+        names = _written(figures)
         if study not in self.names:
-            yield StudyLine(study, tuple(figures))
-        if not error and list(figures) != self.names[study]:
+            yield StudyLine(study, tuple(names))
+        if not error and names != self.names[study]:
             error = "other figures than the first trial of this study"
         values = () if error else tuple(map(float, figures.values()))
         yield TrialLine(study, found.trial, values, error)
@@ -243,13 +244,18 @@ class Evidence:
         else:
             raise ValueError("it is of another kind")
 
-    def columns(self, study: str, names: Sequence[str]) -> list[NDArray[np.float64]]:
-        """The figures called `names`, each over the trials. KeyError where one is missing."""
+    def columns(self, study: str, figures: Sequence[Figure]) -> list[NDArray[np.float64]]:
+        """The figures, each over the trials. KeyError where one is missing."""
         places = {name: place for place, name in enumerate(self.names.get(study, []))}
-        chosen = [places[name] for name in names]
+        chosen = [places[name] for name in _written(figures)]
         if study not in self._tables or len(self._tables[study]) != len(self.rows[study]):
             self._tables[study] = np.array(self.rows[study])
         return [self._tables[study][:, place] for place in chosen]
+
+
+def _written(figures: Iterable[Figure]) -> list[str]:
+    """Figures as the record has them."""
+    return [str(figure) for figure in figures]
 
 
 def judge(evidence: Evidence, settings: Settings) -> tuple[list[Finding], list[Outcome]]:
@@ -280,7 +286,7 @@ def _finding(
         "where": quantity.where,
         "study": quantity.study,
         "method": quantity.method,
-        "figures": quantity.figures,
+        "figures": tuple(_written(quantity.figures)),
         "band": ends(quantity.band),
         "predicted": quantity.predicted,
         "paper": quantity.paper,
@@ -297,6 +303,9 @@ def _finding(
     try:
         columns = evidence.columns(quantity.study, quantity.figures)
     except KeyError:
+        # It cannot be told here whether the backend or the study lacks it: a backend that offers
+        # the codec's kind may still lack the width, the rotation, inner products or a decoded
+        # sketch. That the study has it is what a test holds against the reference.
         return without("not applicable", f"{claim.id} needs {', '.join(claim.needs)}")
     undefined = "the figures are 0 or too large for a ratio, a logarithm or a distance"
     try:

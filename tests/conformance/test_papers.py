@@ -17,7 +17,7 @@ from kvassay.conformance.faults.fault import Throughout
 from kvassay.conformance.measure import tensors
 from kvassay.conformance.measure.populations import DENSITY_EDGES
 from kvassay.conformance.measure.studies import STUDIES
-from kvassay.conformance.measure.study import run
+from kvassay.conformance.measure.study import FIGURES, MSE, SCHEMES, Figure, run
 from kvassay.conformance.measure.trial import Bench
 from kvassay.conformance.run.reproduce import SPLIT, violates
 from kvassay.conformance.statistics.intervals import Band, ends
@@ -111,6 +111,39 @@ def test_a_study_of_the_reference_has_every_figure_that_a_claim_asks_for(name):
     }
     assert wanted
     assert wanted <= set(found)
+    written = list(map(str, found))
+    assert len(set(written)) == len(found)
+    assert list(map(Figure.parse, written)) == list(found)
+
+
+@pytest.mark.parametrize(
+    ("figure", "text"),
+    [
+        (Figure("kl", MSE, 4), "kl turboquant-mse 4"),
+        (Figure("d2-t", SCHEMES["TQ-KQV/gaussian"], 2), "d2-t TQ-KQV/gaussian 2"),
+        (Figure("own kl", SCHEMES["TQ-KV"]), "own kl TQ-KV"),
+        (Figure("relmse-t", MSE, 2, "stays N=128"), "relmse-t turboquant-mse 2, stays N=128"),
+        (Figure("d-eff", None, 16, "rank=8"), "d-eff 16, rank=8"),
+        (Figure("marginal", where="low-rank"), "marginal, low-rank"),
+    ],
+)
+def test_a_figure_is_read_as_it_is_written(figure, text):
+    assert str(figure) == text
+    assert Figure.parse(text) == figure
+
+
+@pytest.mark.parametrize(
+    "text", ["", "4", "kll scalar 4", "kl scalr 4", "kl scalar 04", "kl  scalar"]
+)
+def test_what_is_no_figure_is_refused(text):
+    with pytest.raises(ValueError, match=r"figure is written|what must be one of"):
+        Figure.parse(text)
+
+
+def test_a_misspelt_figure_fails_where_it_is_named():
+    with pytest.raises(ValueError, match="what must be one of kl, kl-max,"):
+        Figure("kl-maximum", MSE, 4)
+    assert all(FIGURES.values())
 
 
 @pytest.mark.parametrize("name", ["calibration", "generators"])
@@ -136,7 +169,7 @@ def test_a_break_turns_a_claim_to_violates_and_the_reference_does_not(claim, fau
 
 
 def quantity(method, count=1, **options):
-    figures = tuple("abcdefghijkl"[:count])
+    figures = tuple(Figure("kl", MSE, number) for number in range(count))
     return Quantity("here", "softmax", method, figures, Band(0, 1), **options)
 
 
@@ -146,7 +179,9 @@ def test_densities_of_isotropic_coordinates_are_those_of_the_law(what):
     bench = Bench(discovery.load("reference"), name, 0, 0)
     figures = run(STUDIES[name], bench)
     edges = DENSITY_EDGES
-    density = [figures[f"density {what} {i}, isotropic"] for i in range(len(edges) - 1)]
+    density = [
+        figures[Figure(f"density {what}", None, i, "isotropic")] for i in range(len(edges) - 1)
+    ]
     shares = np.diff(sphere.cdf(edges / np.sqrt(dim), dim))
     expected = shares * vectors * dim
     counts = np.array(density) * np.diff(edges) * vectors * dim

@@ -69,11 +69,11 @@ def show_claims() -> None:
     """A row for each claim, those of the papers first."""
     console = Console()
     codec_claims = [claim for claim in CLAIMS if claim.of_papers]
-    interface = [claim for claim in CLAIMS if not claim.of_papers]
+    own = [claim for claim in CLAIMS if not claim.of_papers]
     for title, claims in (
         ("Of a codec: `kvassay check` and `kvassay reproduce`", codec_claims),
         ("Of attention, regimes and SpectralQuant: `kvassay reproduce`", PAPER_CLAIMS),
-        ("Of the interface, ours: `kvassay check`", interface),
+        ("Of the interface and of single seeds, ours: `kvassay check`", own),
     ):
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
         for heading in ("claim", "standing", "sentence"):
@@ -82,8 +82,8 @@ def show_claims() -> None:
             table.add_row(claim.id, claim.standing, escape(claim.sentence))
         console.print(table)
     console.print(
-        f"{len(codec_claims) + len(PAPER_CLAIMS)} claims of the papers, {len(interface)} of the "
-        "interface; `kvassay explain CLAIM` tells all about one"
+        f"{len(codec_claims) + len(PAPER_CLAIMS)} claims of the papers, {len(own)} of the suite's "
+        "own; `kvassay explain CLAIM` tells all about one"
     )
 
 
