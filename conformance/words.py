@@ -6,7 +6,7 @@ from math import floor, log10
 
 from kvassay.conformance.claims.codec import CLAIMS
 from kvassay.conformance.evidence.outcome import WORST_FIRST
-from kvassay.conformance.evidence.read import CheckRun, PapersRun, Run
+from kvassay.conformance.evidence.runs import CheckRun, PapersRun, Run
 from kvassay.conformance.evidence.schema import COUNTED, Entry, Finding, Kill
 
 Ends = tuple[float | None, float | None] | None

@@ -6,7 +6,7 @@ from math import inf
 from matplotlib.ticker import NullLocator
 
 from kvassay.conformance import words
-from kvassay.conformance.evidence.read import CheckRun
+from kvassay.conformance.evidence.runs import CheckRun
 from kvassay.conformance.evidence.schema import Entry
 from kvassay.reports.figures import (
     BAND,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kvassay.conformance import words
 from kvassay.conformance.claims import codec
-from kvassay.conformance.evidence.read import CheckRun, KillTable
+from kvassay.conformance.evidence.runs import CheckRun, KillTable
 from kvassay.conformance.evidence.schema import Entry
 from kvassay.reports import controls as known_controls
 from kvassay.reports.conformance_page import ClaimRow, Looks, looks, rows

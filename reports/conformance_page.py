@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from kvassay.conformance import words
 from kvassay.conformance.claims import codec
 from kvassay.conformance.evidence import deviations
-from kvassay.conformance.evidence.read import CheckRun, KillTable, clean
+from kvassay.conformance.evidence.lines import clean
+from kvassay.conformance.evidence.runs import CheckRun, KillTable
 from kvassay.conformance.evidence.schema import COUNTED, Diagnosis, Entry
 from kvassay.conformance.faults import BY_ID
 from kvassay.conformance.run.plan import BITS, DIMS

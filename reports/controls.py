@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvassay.conformance import words
-from kvassay.conformance.evidence.read import CheckRun, KillTable, RecordError, Source, read
+from kvassay.conformance.evidence.lines import RecordError
+from kvassay.conformance.evidence.read import read
+from kvassay.conformance.evidence.runs import CheckRun, KillTable, Source
 
 WANTED = {
     "reference": "must conform to everything",

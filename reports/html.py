@@ -15,7 +15,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from kvassay.conformance import words
-from kvassay.conformance.evidence.read import Run
+from kvassay.conformance.evidence.runs import Run
 from kvassay.conformance.evidence.schema import Entry
 from kvassay.reports import codec_figures, figures, papers_figures
 from kvassay.reports.comparison_page import ComparisonPage

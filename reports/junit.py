@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from kvassay.conformance import words
-from kvassay.conformance.evidence.read import Run
+from kvassay.conformance.evidence.runs import Run
 from kvassay.conformance.evidence.schema import Entry
 from kvassay.reports.comparison_page import ComparisonPage
 from kvassay.reports.conformance_page import ConformancePage

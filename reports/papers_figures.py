@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from kvassay.conformance import words
-from kvassay.conformance.evidence.read import PapersRun
+from kvassay.conformance.evidence.runs import PapersRun
 from kvassay.conformance.evidence.schema import Entry, Finding
 from kvassay.conformance.measure.populations import DENSITY_EDGES, TAILS
 from kvassay.conformance.measure.spectral import CALIBRATIONS, RATIOS

@@ -7,7 +7,7 @@ from kvassay.conformance import words
 from kvassay.conformance.claims import codec
 from kvassay.conformance.claims.catalogue import ALL
 from kvassay.conformance.claims.question import PaperClaim
-from kvassay.conformance.evidence.read import PapersRun
+from kvassay.conformance.evidence.runs import PapersRun
 from kvassay.conformance.evidence.schema import Entry, Finding, Outcome
 from kvassay.conformance.measure.studies import STUDIES
 

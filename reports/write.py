@@ -6,8 +6,10 @@ from pathlib import Path
 
 from kvassay.conformance import words
 from kvassay.conformance.evidence.deviations import Deviation
+from kvassay.conformance.evidence.lines import RecordError
 from kvassay.conformance.evidence.merge import merge_checks, merge_papers
-from kvassay.conformance.evidence.read import CheckRun, KillTable, PapersRun, RecordError, read
+from kvassay.conformance.evidence.read import read
+from kvassay.conformance.evidence.runs import CheckRun, KillTable, PapersRun
 from kvassay.conformance.run.execution import cores, process_pool
 from kvassay.reports import comparison_page, conformance_page, html, junit, markdown
 from kvassay.reports.comparison_page import ComparisonPage

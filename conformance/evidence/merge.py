@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from kvassay.conformance.evidence.lines import RecordError
-from kvassay.conformance.evidence.read import CheckRun, PapersRun, Run
+from kvassay.conformance.evidence.runs import CheckRun, PapersRun, Run
 
 Same = TypeVar("Same", CheckRun, PapersRun)
 

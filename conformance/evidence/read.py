@@ -26,6 +26,14 @@ from kvassay.conformance.evidence.lines import (
     parsed,
 )
 from kvassay.conformance.evidence.outcome import codec_outcome, outcome
+from kvassay.conformance.evidence.runs import (
+    CheckRun,
+    Evidence,
+    KillTable,
+    PapersRun,
+    Source,
+    Trials,
+)
 from kvassay.conformance.evidence.schema import (
     KNOWN,
     SCHEMA,
@@ -35,7 +43,6 @@ from kvassay.conformance.evidence.schema import (
     Finding,
     Footer,
     Header,
-    Kill,
     KillFile,
     Line,
     Outcome,
@@ -49,8 +56,6 @@ from kvassay.conformance.evidence.schema import (
 )
 from kvassay.conformance.statistics.intervals import Band, Interval, compare
 
-__all__ = ["CheckRun", "KillTable", "PapersRun", "RecordError", "Run", "Source", "clean", "read"]
-
 LARGEST_FILE = 256 * 2**20
 LARGEST_SEED = 2**64
 MOST_ENTRIES = 20_000
@@ -61,89 +66,7 @@ DECIDED |= {"violates": "violates", "differs": "violates"}
 DECIDED |= {"inconclusive": "undecided", "undecided": "undecided"}
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where a run's evidence comes from: the record's file name, what made it, and what is
-    wrong with it."""
-
-    file: str
-    suite: str
-    machine: dict[str, str]
-    device: dict[str, str]
-    problems: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Run:
-    """What the header of a record says. `spec` is how the command line names the backend."""
-
-    spec: str
-    name: str
-    version: str
-    kinds: tuple[str, ...]
-    sketches: tuple[str, ...]
-    decode_includes_sketch: bool
-    effort: str
-    seed: int
-    claims: tuple[str, ...]
-    measured_by: str
-    sources: tuple[Source, ...]
-    entries: tuple[Entry, ...]
-
-    @property
-    def label(self) -> str:
-        return f"{self.name} {self.version}".strip()
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        return tuple(problem for source in self.sources for problem in source.problems)
-
-
-@dataclass(frozen=True)
-class CheckRun(Run):
-    """The evidence of one run of `kvassay check`, or of several that were merged."""
-
-    dims: tuple[int, ...]
-    bits: tuple[int, ...]
-    diagnoses: tuple[Diagnosis, ...]
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return tally(len(self.entries), self.entries)
-
-
-@dataclass(frozen=True)
-class Trials:
-    """The figures of one study, a column each, over its trials."""
-
-    columns: dict[str, list[float]]
-    failed: int = 0
-
-
-@dataclass(frozen=True)
-class PapersRun(Run):
-    """The evidence of one run of `kvassay reproduce`, or of several that were merged."""
-
-    papers: tuple[str, ...]
-    tensors: dict[str, str]
-    studies: dict[str, Trials] = field(repr=False)
-    findings: tuple[Finding, ...] = field(repr=False)
-    outcomes: tuple[Outcome, ...]
-
-
-@dataclass(frozen=True)
-class KillTable:
-    """The output of `kvassay faults --json`."""
-
-    source: Source
-    effort: str
-    kills: tuple[Kill, ...]
-
-
-Record = CheckRun | PapersRun | KillTable
-
-
-def read(path: Path, partial: bool = False) -> Record:
+def read(path: Path, partial: bool = False) -> Evidence:
     """The evidence in a file: a record of `check` or `reproduce`, or a kill table.
 
     RecordError, in one sentence, for a file that is none of these, and unless `partial` for

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from kvassay.conformance.evidence.lines import meant_line
+from kvassay.conformance.evidence.lines import RecordError, clean, meant_line
 from kvassay.conformance.evidence.merge import merge_checks
-from kvassay.conformance.evidence.read import KillTable, RecordError, clean, read
+from kvassay.conformance.evidence.read import read
+from kvassay.conformance.evidence.runs import KillTable
 from kvassay.conformance.evidence.schema import CheckAsked, json_schema
 from kvassay.conformance.evidence.write import Record, header
 from kvassay.conformance.protocol import Capabilities

@@ -14,7 +14,7 @@ from hypothesis import example, given, strategies
 from recorded import lines, rewritten
 
 from kvassay.conformance.doors.cli import main
-from kvassay.conformance.evidence.read import clean
+from kvassay.conformance.evidence.lines import clean
 
 NEEDED = "reports need kvassay[reports]: `tox -e reports` has it"
 markdown = pytest.importorskip("kvassay.reports.markdown", reason=NEEDED)
