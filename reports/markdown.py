@@ -48,7 +48,7 @@ _LIST = re.compile(r"^\s*(?:\d{1,9}(?=[.)](?:\s|$)))?(?=[-+=.)])")  # or an unde
 
 def _harmless(match: re.Match[str]) -> str:
     char = match[0]
-    if char in "<>&|$@#":
+    if char in "<>&|$@#\\":  # two backslashes before the end of a table's cell would not end it
         return f"&#{ord(char)};" + "&#8203;" * (char in "@#")
     return f"\\{char}"
 

@@ -235,6 +235,7 @@ def test_markdown_from_a_record_calls_nobody_and_breaks_no_table(tmp_path, recor
 @example("_a_ *b* `c` ~~d~~ <e> &amp; $f$ #1 @g")
 @example("1. a")
 @example("- a")
+@example("a \\")
 @example("a | b \\| c")
 @example("[a]: b")
 @example("mailto:a@b.example www.c.example http://d.example")
