@@ -220,8 +220,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="every-seed",
-        sentence="No seed has a distortion or a slope, over a few isotropic vectors, that chance "
-        "would leave a correct codec in one run of five million.",
+        sentence="Every single seed has a distortion and a slope, over a few isotropic vectors, "
+        "within the limits that chance leaves a correct codec.",
         source="ours, of what the theorems on means say of a single seed: reference/tails.py",
         of_papers=False,
         standing="derived",
@@ -233,9 +233,10 @@ CLAIMS: tuple[Claim, ...] = (
         limits=_one_seed_limits,
         seeds=EVERY_SEED,
         delta=always(0.0),
-        meaning="Some seeds give a codec that does not work, while the mean over seeds may look "
-        "right: a rotation or a sketch that fails for some random draws, a race, or memory that "
-        "is read before it is written.",
+        meaning="At least one seed gives a codec that does not work. If `distortion` and "
+        "`qjl-unbiased` conform, only some seeds do: a rotation or a sketch that fails for some "
+        "random draws, a race, or memory that is read before it is written. If they violate too, "
+        "look at those first.",
     ),
     Claim(
         id="finite-answers",

@@ -12,8 +12,11 @@ from rich.text import Text
 
 from kvassay.conformance import discovery
 from kvassay.conformance.claims.catalogue import PAPERS as PAPER_CLAIMS
-from kvassay.conformance.claims.claim import Claim
+from kvassay.conformance.claims.claim import Claim, Part
 from kvassay.conformance.claims.codec import CLAIMS
+from kvassay.conformance.measure import EFFORTS, Effort
+from kvassay.conformance.measure.cell import Cell
+from kvassay.conformance.statistics import design
 from kvassay.conformance.words import STANDINGS
 from kvassay.reference.kinds import KINDS
 
@@ -132,9 +135,6 @@ def faults_caught_by(claim_id: str) -> str:
 
 
 def _worked_example(claim: Claim) -> Table:
-    from kvassay.conformance.measure import EFFORTS
-    from kvassay.conformance.measure.cell import Cell
-
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -148,18 +148,30 @@ def _worked_example(claim: Claim) -> Table:
             cell = Cell(kind, sketch, 128, 4)
             part = claim.parts_for(cell)[0]
             row = [
-                f"±{claim.delta(cell, part.name, effort):.3g} "
-                f"({claim.needed(cell, part.name, effort)})"
+                f"{_resolved(claim, cell, part, effort)} ({claim.needed(cell, part.name, effort)})"
                 for effort in EFFORTS
             ]
-            if claim.at_most:
-                row = [text.replace("±", "+") for text in row]
             predicted = claim.prediction(cell, part.name)
             table.add_row(f"{kind} {sketch}".strip(), f"{predicted:.5g}", *row)
     if claim.method in ("ratio", "geometric"):
         table.caption = "relative to the prediction"
         table.caption_justify = "left"
+    elif claim.method == "every":
+        share = design.share_excluded(claim.seeds["standard"])
+        table.caption = (
+            f"every seed must lie there; if all do at standard effort, at most {share:.1%} of "
+            "the seeds are bad (95 %, Clopper-Pearson)"
+        )
+        table.caption_justify = "left"
     return table
+
+
+def _resolved(claim: Claim, cell: Cell, part: Part, effort: Effort) -> str:
+    """What lies within the band: the deviations that do, or where every seed must lie."""
+    if claim.method == "every":
+        band = claim.band(cell, part.name, effort)
+        return f"[{band.low:.3g}, {band.high:.3g}]"
+    return f"{'+' if claim.at_most else '±'}{claim.delta(cell, part.name, effort):.3g}"
 
 
 def _first_sentence(text: str) -> str:
