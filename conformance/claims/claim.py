@@ -24,8 +24,6 @@ ENTRY_ALPHA = 2e-7
 
 Method = Literal["ratio", "geometric", "worst", "every", "distance"]
 Standing = Literal["theorem", "derived", "reported", "contested"]
-
-
 Delta = Callable[[Cell, str, Effort], float]
 
 

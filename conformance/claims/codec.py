@@ -281,7 +281,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="rotation-spreads",
         sentence="On one-hot, offset, one-loud-channel, loud-tail and one-loud-block inputs "
         "the distortion is no worse than on isotropic ones (one-hot: than one Hadamard round "
-        "makes it). Judged as the ratio of the geometric means.",
+        "makes it). CheckedCodec as the ratio of the geometric means.",
         source="paper A; TurboQuant, section 3.1",
         standing="derived",
         needs=("decode",),

@@ -37,8 +37,6 @@ from kvassay.reference import regimes
 from kvassay.reference.kinds import SKETCHES
 
 Array = NDArray[np.float64]
-
-
 Method = Literal[
     "mean",
     "ratio",
@@ -55,11 +53,7 @@ Method = Literal[
 
 
 POPULATIONS = (*regimes.REGIMES, "tensors")
-
-
 SCATTERED = ("isotropic", "heavy-tailed", "very-heavy-tailed")
-
-
 OTHERS = tuple(name for name in POPULATIONS if name not in SCATTERED)
 
 
@@ -245,6 +239,4 @@ def _cloud(columns: Array) -> Array:
 
 
 SPECTRAL = ("spectral",)
-
-
 ROTATED = ("turboquant-mse", "turboquant-prod")

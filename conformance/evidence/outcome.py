@@ -7,8 +7,6 @@ from kvassay.conformance.claims.question import PaperClaim, Question
 from kvassay.conformance.evidence.schema import Entry, Finding, Outcome
 
 JUDGED = ("theorem", "derived")
-
-
 WORST_FIRST = ("violates", "error", "inconclusive", "conforms", "not applicable")
 
 

@@ -33,32 +33,14 @@ from kvassay.conformance.measure.trial import CellTrial
 from kvassay.conformance.statistics.intervals import Interval
 
 SIZES = "size-accounting"
-
-
 CLOSE = 12  # suspects that are compared in all cells
-
-
 SEEDS = 5  # for each fault; two where chance has no part
-
-
 SEED = 20_251  # the faults' randomness has nothing to do with that of the run
-
-
 BLUR = 0.3  # of a coordinate: implementations with one fault differ otherwise, too
-
-
 BLUR_ON_STRUCTURE = 1.0  # where one Hadamard round and a dense rotation differ by themselves
-
-
 BAND = asinh(1.0)  # the coordinate of the band's edge
-
-
 FARTHEST = 1000.0  # half-widths; what is farther off is just wrong
-
-
 Place = tuple[str, str]  # claim and part
-
-
 Signature = Mapping[Place, tuple[float, float]]  # coordinate and its uncertainty
 
 

@@ -25,8 +25,6 @@ SCALAR, MSE, PROD, SPECTRAL = "scalar", "turboquant-mse", "turboquant-prod", "sp
 
 
 BASES: dict[str, type] = {SCALAR: Scalar, MSE: TurboQuantMSE, PROD: TurboQuantProd}
-
-
 KNOWN_CLAIMS = {claim.id for claim in CLAIMS} | {claim.id for claim in PAPERS}
 
 

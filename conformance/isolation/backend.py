@@ -25,14 +25,8 @@ from kvassay.conformance.measure.memory import Held
 from kvassay.conformance.protocol import Capabilities, Offer
 
 STARTUP_LIMIT = 120.0  # seconds; a first import of a large library takes tens
-
-
 REQUEST_LIMIT = 30.0
-
-
 LONGEST_LIMIT = 86_400.0
-
-
 _NOT_TOLD = Capabilities(kinds=("scalar",))
 
 

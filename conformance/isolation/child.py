@@ -21,17 +21,9 @@ from kvassay.conformance.isolation import worker
 from kvassay.conformance.measure.cell import BackendFault, BackendHung
 
 LONGEST_LINE = 2**20  # bytes of a reply before its arrays
-
-
 LARGEST_ARRAY = 2**28  # bytes; the largest that the suite ever asks for is a hundredth
-
-
 LAST_WORDS = 2000  # bytes of stderr that are kept
-
-
 MOST_AXES = 8
-
-
 DTYPES = {"float16", "float32", "float64", "bool"} | {
     f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }

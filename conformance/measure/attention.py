@@ -12,16 +12,13 @@ from kvassay.conformance.measure.study import (
     encoded,
     estimated_scores,
 )
-from kvassay.conformance.measure.trial import StudyTrial, rounded
+from kvassay.conformance.measure.trial import CheckedCodec, StudyTrial, rounded
 from kvassay.reference import attention, regimes, theory
+from kvassay.reference.regimes import Sample
 from kvassay.reference.schemes import Half
 
 JENSEN = 0.7  # standard deviation of the score errors that are put through exp
-
-
 LINEAR = (0.5, 2.0, 4.0)
-
-
 SURROGATES = 4
 
 
@@ -33,63 +30,62 @@ def softmax(trial: StudyTrial) -> Figures:
     sample = trial.draw(regimes.Isotropic(dim=dim, tokens=tokens, queries=queries, calibration=2))
     norms = trial.rng("query norms").chisquare(dim, (queries, 1)) / dim  # of Gaussian queries
     sample = rounded(replace(sample, q=sample.q * np.sqrt(norms)))
-    exact = attention.scores(sample.q, sample.k)
-    log_p = attention.log_softmax(exact)
-    p = np.exp(log_p)
-    output = p @ sample.v
-    lengths = np.linalg.norm(sample.q, axis=1)[:, None] * np.linalg.norm(sample.k, axis=1) / dim
     figures: Figures = {}
     for bits in (2, 4, 6):
         for half in ROTATED_HALVES:
-            codec = trial.codec(half, dim, bits, "k")
-            if codec is None:
-                continue
-            error = estimated_scores(encoded(codec, sample.k), sample.q) - exact
-            variance = theory.product_variance(dim, bits, half.sketch)
-            standard = error / (lengths * np.sqrt(variance))
-            figures[Figure("inflation", half, bits)] = float(
-                np.mean(np.exp(np.minimum(JENSEN * standard, 500)))
-            )
-            log_q = attention.log_softmax(exact + error)
-            kl = attention.kl_divergence(log_p, log_q)
-            mean = np.sum(p * error, axis=1, keepdims=True)
-            figures[Figure("kl", half, bits)] = float(kl.mean())
-            figures[Figure("half-variance", half, bits)] = float(
-                np.mean(np.sum(p * (error - mean) ** 2, 1)) / 2
-            )
-            figures[Figure("kl-max", half, bits)] = float(kl.max())
-            figures[Figure("shifts", half, bits)] = float(
-                attention.argmax_shifts(log_p, log_q).mean()
-            )
-            figures |= _surrogate(trial, half, bits, exact, lengths, variance)
+            if codec := trial.codec(half, dim, bits, "k"):
+                figures |= _of_keys(trial, half, bits, codec, sample)
         for half in ROTATED_HALVES:
             codec = trial.codec(half, dim, bits, "v")
-            if codec is None or not codec.decode_complete:
-                continue
-            error = encoded(codec, sample.v).decoded - sample.v
-            change = attention.attend(sample.q, sample.k, sample.v + error) - output
-            size = np.sqrt(np.mean(change**2))
-            figures[Figure("nonlinear", half, bits)] = (
-                max(
-                    float(
-                        np.max(
-                            np.abs(
-                                attention.attend(sample.q, sample.k, sample.v + factor * error)
-                                - output
-                                - factor * change
-                            )
-                        )
-                        / size
-                    )
-                    for factor in LINEAR
-                )
-                if size
-                else 0.0
-            )
-            energy = np.sum(error**2, axis=1)
-            figures[Figure("averaged", half, bits)] = float(np.sum(change**2))
-            figures[Figure("independent", half, bits)] = float(np.sum(p**2 @ energy))
+            if codec is not None and codec.decode_complete:
+                figures |= _of_values(half, bits, codec, sample)
     return figures
+
+
+def _of_keys(
+    trial: StudyTrial, half: Half, bits: int, codec: CheckedCodec, sample: Sample
+) -> Figures:
+    """What the errors of quantized keys do to the weights."""
+    dim = sample.k.shape[1]
+    exact = attention.scores(sample.q, sample.k)
+    log_p = attention.log_softmax(exact)
+    p = np.exp(log_p)
+    lengths = np.linalg.norm(sample.q, axis=1)[:, None] * np.linalg.norm(sample.k, axis=1) / dim
+    error = estimated_scores(encoded(codec, sample.k), sample.q) - exact
+    variance = theory.product_variance(dim, bits, half.sketch)
+    standard = error / (lengths * np.sqrt(variance))
+    log_q = attention.log_softmax(exact + error)
+    kl = attention.kl_divergence(log_p, log_q)
+    mean = np.sum(p * error, axis=1, keepdims=True)
+    found = {
+        "inflation": np.mean(np.exp(np.minimum(JENSEN * standard, 500))),
+        "kl": kl.mean(),
+        "half-variance": np.mean(np.sum(p * (error - mean) ** 2, 1)) / 2,
+        "kl-max": kl.max(),
+        "shifts": attention.argmax_shifts(log_p, log_q).mean(),
+    }
+    figures = {Figure(what, half, bits): float(value) for what, value in found.items()}
+    return figures | _surrogate(trial, half, bits, exact, lengths, variance)
+
+
+def _of_values(half: Half, bits: int, codec: CheckedCodec, sample: Sample) -> Figures:
+    """What the errors of quantized values do to the output, and whether that is linear in them."""
+    p = np.exp(attention.log_softmax(attention.scores(sample.q, sample.k)))
+    output = p @ sample.v
+    error = encoded(codec, sample.v).decoded - sample.v
+
+    def change(factor: float) -> Array:
+        return attention.attend(sample.q, sample.k, sample.v + factor * error) - output
+
+    one = change(1.0)
+    size = np.sqrt(np.mean(one**2))
+    departures = [np.max(np.abs(change(factor) - factor * one)) for factor in LINEAR]
+    found = {
+        "nonlinear": max(departures) / size if size else 0.0,
+        "averaged": np.sum(one**2),
+        "independent": np.sum(p**2 @ np.sum(error**2, axis=1)),
+    }
+    return {Figure(what, half, bits): float(value) for what, value in found.items()}
 
 
 def _surrogate(

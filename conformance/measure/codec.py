@@ -13,7 +13,13 @@ import numpy as np
 from kvassay.conformance.measure import inputs
 from kvassay.conformance.measure.cell import BackendFault
 from kvassay.conformance.measure.memory import held_bytes
-from kvassay.conformance.measure.trial import Array, CellTrial, Judged, Statistics, relative_error
+from kvassay.conformance.measure.trial import (
+    Array,
+    CellTrial,
+    CheckedCodec,
+    Statistics,
+    relative_error,
+)
 from kvassay.reference import sphere, theory
 
 BINS = 1024
@@ -38,7 +44,7 @@ def isotropic(trial: CellTrial) -> Statistics:
     independent = np.ones(truth.shape, dtype=bool)
     independent[np.arange(count) % queries, np.arange(count)] = False
 
-    def estimates(codec: Judged, code: Any) -> Array:
+    def estimates(codec: CheckedCodec, code: Any) -> Array:
         return np.asarray(codec.inner_products(q, code, count) / norms)
 
     def squared_error(estimate: Array) -> float:
@@ -257,16 +263,26 @@ def contract(trial: CellTrial) -> Statistics:
         "repeats": unequal,
     }
     if cell.record.rotated or cell.sketch:
-        # Two rotations make independent errors, whose difference has twice the energy of one.
-        # Isotropic rows only: a one-hot vector may well decode alike under two rotations. A third
-        # seed is asked where two agree: 16 signs do, up to a symmetry, in 1 of 2000 pairs.
-        for seed in (2, 4):
-            stranger = trial.other(cell.kind, cell.bits, twin=seed).roundtrip(x)
-            same = float(np.mean(deviation(stranger)[:6] < SAME_ROTATION))
-            if not same:
-                break
-        statistics["seed_unused"] = same
+        statistics["seed_unused"] = _same_for_other_seeds(trial, x, deviation)
     return statistics
+
+
+def _same_for_other_seeds(
+    trial: CellTrial, x: inputs.Vectors, deviation: Callable[[Array], Array]
+) -> float:
+    """The share of vectors whose reconstruction is the same under another seed.
+
+    Two rotations make independent errors, whose difference has twice the energy of one. Isotropic
+    rows only: a one-hot vector may well decode alike under two rotations. A third seed is asked
+    where two agree: 16 signs do, up to a symmetry, in 1 of 2000 pairs.
+    """
+    same = 0.0
+    for twin in (2, 4):
+        stranger = trial.other(trial.cell.kind, trial.cell.bits, twin).roundtrip(x)
+        same = float(np.mean(deviation(stranger)[:6] < SAME_ROTATION))
+        if not same:
+            break
+    return same
 
 
 def sizes(trial: CellTrial) -> Statistics:

@@ -18,7 +18,7 @@ from kvassay.conformance.measure.study import (
     encoded,
     estimated_scores,
 )
-from kvassay.conformance.measure.trial import Judged, StudyTrial
+from kvassay.conformance.measure.trial import CheckedCodec, StudyTrial
 from kvassay.reference import attention, regimes, sphere
 from kvassay.reference.regimes import Regime
 
@@ -110,7 +110,7 @@ def pathology(trial: StudyTrial) -> Figures:
 DENSITY_EDGES = 0.3 * np.arange(-13, 14)  # of coordinates of unit vectors, times sqrt(d)
 
 
-def _marginals(where: str, codec: Judged, x: Array) -> Figures:
+def _marginals(where: str, codec: CheckedCodec, x: Array) -> Figures:
     """Largest distance of the CDF of all rotated coordinates of unit vectors from the law, and
     the density of coordinates before and after the rotation, in bins."""
     try:

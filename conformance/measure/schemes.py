@@ -18,7 +18,7 @@ from kvassay.conformance.measure.study import (
     encoded,
     estimated_scores,
 )
-from kvassay.conformance.measure.trial import Judged, StudyTrial
+from kvassay.conformance.measure.trial import CheckedCodec, StudyTrial
 from kvassay.reference import attention, regimes, theory
 from kvassay.reference.codecs import codec as reference_codec
 from kvassay.reference.kinds import SKETCHES
@@ -102,8 +102,6 @@ def _errors(
 
 
 V_MEANS = (0.0, 0.5, 0.9)
-
-
 SCORE_STDS = (0.3, 1.0, 4.0)
 
 
@@ -157,13 +155,13 @@ def generators(trial: StudyTrial) -> Figures:
     return figures
 
 
-def _peer(half: Half, dim: int, bits: int, seed: int) -> Judged:
+def _peer(half: Half, dim: int, bits: int, seed: int) -> CheckedCodec:
     options: dict[str, Any] = {"sketch": half.sketch} if half.sketch else {}
     made: Any = reference_codec(half.kind, dim, bits, seed, generator="MT19937", **options)
-    return Judged(made, dim)
+    return CheckedCodec(made, dim)
 
 
-def _outcome(k_codec: Judged, v_codec: Judged, sample: Sample) -> dict[str, float]:
+def _outcome(k_codec: CheckedCodec, v_codec: CheckedCodec, sample: Sample) -> dict[str, float]:
     keys, decoded = encoded(k_codec, sample.k), encoded(v_codec, sample.v).decoded
     log_p = attention.log_softmax(attention.scores(sample.q, sample.k))
     log_q = attention.log_softmax(estimated_scores(keys, sample.q))

@@ -16,7 +16,7 @@ from kvassay.conformance.measure.study import (
     encoded,
     estimated_scores,
 )
-from kvassay.conformance.measure.trial import Judged, StudyTrial
+from kvassay.conformance.measure.trial import CheckedCodec, StudyTrial
 from kvassay.reference import attention, regimes
 from kvassay.reference.regimes import Regime
 from kvassay.reference.spectral import calibrate, prune_by_gap
@@ -38,7 +38,7 @@ def calibration(trial: StudyTrial) -> Figures:
     return figures
 
 
-def _semantic_dim(number: int, where: str, codec: Judged | None) -> Figures:
+def _semantic_dim(number: int, where: str, codec: CheckedCodec | None) -> Figures:
     found = getattr(codec.codec, "semantic_dim", None) if codec else None
     if not isinstance(found, (int, np.integer)):
         return {}

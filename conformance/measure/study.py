@@ -18,17 +18,13 @@ from numpy.typing import NDArray
 
 from kvassay.conformance.measure import Effort
 from kvassay.conformance.measure.cell import BackendFault
-from kvassay.conformance.measure.trial import Judged, StudyTrial
+from kvassay.conformance.measure.trial import CheckedCodec, StudyTrial
 from kvassay.reference.kinds import SKETCHES
 from kvassay.reference.regimes import Sample
 from kvassay.reference.schemes import TURBOQUANT, Half, Scheme, scheme
 
 Array = NDArray[np.float64]
-
-
 TRIALS: dict[Effort, int] = {"quick": 10, "standard": 40, "thorough": 200}
-
-
 BITS = (2, 3, 4, 5, 6)
 
 
@@ -36,8 +32,6 @@ SCALAR, MSE = Half("scalar"), Half("turboquant-mse")
 
 
 PROD = {sketch: Half("turboquant-prod", sketch) for sketch in SKETCHES}
-
-
 ROTATED_HALVES = (MSE, *PROD.values())
 
 
@@ -62,8 +56,6 @@ def _compared() -> Iterator[Scheme]:
 
 
 SCHEMES = {made.name: made for made in _compared()}
-
-
 CODECS: dict[str, Half | Scheme] = {
     **{str(half): half for made in SCHEMES.values() for half in (made.k, made.v)},
     **SCHEMES,
@@ -72,8 +64,6 @@ CODECS: dict[str, Half | Scheme] = {
 
 
 METRICS = ("kl", "phi-k", "relmse-v", "relmse-t", "phi-t")  # of the generators
-
-
 FIGURES = {
     "kl": "mean KL divergence of the attention weights over the queries",
     "kl-max": "largest KL divergence of a query",
@@ -197,12 +187,12 @@ def run(study: Study, trial: StudyTrial) -> Figures:
 class Coded:
     """A tensor and what a codec made of it."""
 
-    codec: Judged
+    codec: CheckedCodec
     code: Any
     decoded: Array
 
 
-def encoded(codec: Judged, x: Array) -> Coded:
+def encoded(codec: CheckedCodec, x: Array) -> Coded:
     vectors = x.astype(np.float32)
     code = codec.encode(vectors)
     return Coded(codec, code, codec.decode(code, len(x)))

@@ -43,7 +43,7 @@ def relative_error(x: inputs.Vectors, decoded: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Judged:
+class CheckedCodec:
     """A codec whose answers are checked for shape and finiteness, in float64."""
 
     codec: Codec
@@ -132,7 +132,7 @@ class CellTrial(Trial):
         self.cell = cell
         self.effort = effort
         self.wanted: frozenset[str] = frozenset()
-        self._codecs: dict[tuple[str, int, int], Judged] = {}
+        self._codecs: dict[tuple[str, int, int], CheckedCodec] = {}
 
     @property
     def batch(self) -> Batch:
@@ -140,11 +140,11 @@ class CellTrial(Trial):
         return batch(self.cell.dim, self.effort)
 
     @property
-    def codec(self) -> Judged:
+    def codec(self) -> CheckedCodec:
         """The codec under test."""
         return self.other(self.cell.kind, self.cell.bits)
 
-    def other(self, kind: str, bits: int, twin: int = 0) -> Judged:
+    def other(self, kind: str, bits: int, twin: int = 0) -> CheckedCodec:
         """The same seed's codec of another kind or width; `twin` 1 is a second instance,
         2 or 4 an instance with another seed."""
         key = (kind, bits, twin)
@@ -156,7 +156,7 @@ class CellTrial(Trial):
                 if not callable(getattr(codec, method, None)):
                     raise BackendFault(f"the codec ({type(codec).__name__}) has no {method}")
             complete = self.cell.sketch_decoded or kind != self.cell.kind
-            self._codecs[key] = Judged(codec, self.cell.dim, complete)
+            self._codecs[key] = CheckedCodec(codec, self.cell.dim, complete)
         return self._codecs[key]
 
     def wants(self, *statistics: str) -> bool:
@@ -182,7 +182,9 @@ class StudyTrial(Trial):
         """A sample of the regime, rounded to the float32 that codecs are given."""
         return rounded(regime.draw(self.rng(purpose)))
 
-    def codec(self, half: Half, dim: int, bits: int, tensor: str, **options: Any) -> Judged | None:
+    def codec(
+        self, half: Half, dim: int, bits: int, tensor: str, **options: Any
+    ) -> CheckedCodec | None:
         """The backend's codec for one tensor ("k" or "v"), or None where it offers none."""
         offered = self.backend.capabilities
         sketch = half.sketch if KINDS[half.kind].sketched else ""
@@ -203,7 +205,7 @@ class StudyTrial(Trial):
         whole = not half.sketch or offered.decode_includes_sketch
         if tensor.startswith("k") and not whole and not hasattr(made, "inner_products"):
             return None  # the sketch would not count
-        return Judged(made, dim, whole)
+        return CheckedCodec(made, dim, whole)
 
 
 def rounded(sample: Sample) -> Sample:

@@ -12,8 +12,6 @@ from typing import TypeVar
 from kvassay.conformance.isolation import worker
 
 T = TypeVar("T")
-
-
 R = TypeVar("R")
 
 

@@ -51,17 +51,9 @@ from kvassay.conformance.run.plan import plan as plan_cells
 from kvassay.conformance.statistics.intervals import compare, ends
 
 DIMS = (64, 128)  # of the claims about a single codec
-
-
 BITS = (1, 2, 3, 4, 5, 6)
-
-
 ALPHA = 1e-3  # false alarms a run, over all judged quantities
-
-
 SPLIT = 500  # quantities that share it
-
-
 REPORTED_ALPHA = 0.05  # of a question that nothing can fail, over its quantities
 
 

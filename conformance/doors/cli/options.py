@@ -10,8 +10,6 @@ import click
 
 # Options that several commands have.
 CLAIMS = click.option("--claim", "claims", multiple=True, help="Only this claim.  [default: all]")
-
-
 SEED = click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 
 
@@ -26,8 +24,6 @@ DEVICE = click.option(
 
 
 VARIANT = click.option("--variant", help="For a BACKEND on a device: which form of its kernels.")
-
-
 AS_JSON = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."
 )

@@ -27,8 +27,6 @@ STYLES = {
 
 
 LIKELY = 3  # faults that fit which are shown
-
-
 SHOWN = 6  # violations of one claim that are shown in full
 
 
