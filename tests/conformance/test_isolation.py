@@ -200,7 +200,7 @@ def test_command_ends_in_time_with_a_complete_record(folder, fault, code, words)
     assert words in "".join(e["reason"] for e in found["claims"])
     *_, footer = map(json.loads, (folder / "r.jsonl").read_text().splitlines())
     assert footer["record"] == "footer"
-    assert footer["planned"] == len(found["claims"])
+    assert footer["counts"]["planned"] == len(found["claims"])
 
 
 def test_codes_and_codecs_that_are_dropped_are_forgotten():
