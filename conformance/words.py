@@ -204,8 +204,14 @@ def kills_sentence(kills: Sequence[Kill]) -> str:
     text = f"{sum(kill.ok for kill in faults)} of {plural(len(faults), 'seeded fault')} caught"
     if alike:
         unharmed = sum(kill.ok for kill in alike)
-        text += f"; {unharmed} of {plural(len(alike), 'change')} that are no faults left alone"
+        text += f"; {unharmed} of {plural(len(alike), 'equivalent change')} caught by nobody"
     return text
+
+
+def false_alarm_rate(entries: Sequence[Entry | Finding]) -> str:
+    """The same as a text: the promise of 1 run in 1000, or more where there is more."""
+    rate = false_alarms(entries)
+    return "1 run in 1000" if rate <= 1e-3 else f"{rate * 1000:.1f} runs in 1000"
 
 
 def false_alarms(entries: Sequence[Entry | Finding]) -> float:

@@ -185,6 +185,8 @@ def _resolves(judged: Sequence[Entry], method: str) -> str:
         return "–"
     if method == "worst":
         return "no chance involved"
+    if method == "every":
+        return f"{words.number(100 * max(sizes), 2)} % of seeds bad"
     if method == "distance":
         return f"{words.number(max(sizes), 2)} in distance"
     low, high = (words.number(100 * size, 2) for size in (min(sizes), max(sizes)))

@@ -81,7 +81,7 @@ def shown(controls: Controls, about: Sequence[CheckRun]) -> list[Control]:
         if run.problems:
             where += f"; not whole: {run.problems[0]}"
         rows.append(Control(name, must, sentence, right, where, command))
-    must = "each seeded fault must be caught, and what is no fault left alone"
+    must = "each seeded fault must be caught, and no equivalent change"
     command = "kvassay faults --json > faults.json"
     if (table := controls.kills) is None:
         rows.append(Control(FAULTS, must, "not run", None, "", command))

@@ -1,4 +1,4 @@
-"""Controls: two codecs that are nobody's idea of a quantizer. Both must violate."""
+"""Controls: a codec that quantizes nothing and one that keeps nothing. Both must violate."""
 
 from importlib import metadata
 from typing import Any

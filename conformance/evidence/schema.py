@@ -246,7 +246,7 @@ LINES: dict[str, type[Line]] = {str(kind.__struct_config__.tag): kind for kind i
 
 class Kill(Struct, frozen=True, forbid_unknown_fields=True):
     """One row of the kill table: a seeded fault, the claims and properties that caught it and
-    those that had to but did not. One with a `proof` is a change that is no fault, which nobody
+    those that had to but did not. One with a `proof` is an equivalent change, which nobody
     may catch. It is `ok` if all is as it must be."""
 
     id: str

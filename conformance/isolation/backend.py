@@ -174,7 +174,7 @@ def isolated(
 
     Its environment needs NumPy and the backend; kvassay itself is lent to it. The limits
     are in seconds, for the start and for each answer. BackendError if it does not start,
-    ValueError for limits that are none.
+    ValueError for limits that are not positive.
     """
     script = Path(worker.__file__)
     target = discovery.target(spec)

@@ -15,7 +15,7 @@ class Held:
 
 def held_bytes(thing: Any) -> int:
     """Bytes of data in an object: arrays, tensors, bytes and floats, however nested. Whole
-    numbers are taken for shapes and settings; what is opaque counts nothing, so that the
+    numbers are taken for shapes and settings; an opaque object counts as 0 bytes, so that the
     size declared for it is judged alone."""
     seen: set[int] = set()
 

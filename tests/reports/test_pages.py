@@ -81,7 +81,7 @@ def test_conformance_page_says_what_the_record_says(tmp_path, records, all_contr
     for entry in lines(records / "zero.jsonl")[1:-1]:
         if entry["record"] == "entry":
             assert f'id="claim-{entry["id"]}"' in text
-    assert "1 of 1 seeded fault caught; 1 of 1 change" in text
+    assert "1 of 1 seeded fault caught; 1 of 1 equivalent change" in text
     assert "reference 0.1.0 conforms to all" in text
     for figure in ("distortion-by-codec", "qjl-unbiased-by-codec", "bytes"):
         assert f'id="figure-{figure}"' in text

@@ -10,12 +10,14 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from kvassay.conformance import words
 from kvassay.conformance.claims.claim import Claim
 from kvassay.conformance.claims.codec import BY_ID, CLAIMS
 from kvassay.conformance.evidence.deviations import Agreement
 from kvassay.conformance.evidence.schema import COUNTED, Diagnosis, Entry, Report
 from kvassay.conformance.faults import BY_ID as FAULTS_BY_ID
 from kvassay.conformance.run.plan import Settings
+from kvassay.conformance.statistics.design import share_excluded
 
 STYLES = {
     "conforms": "green",
@@ -189,6 +191,16 @@ def end(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
+def _every_seed(report: Report) -> str:
+    """What share of bad seeds is excluded, where every seed was looked at and none was bad."""
+    found = [entry for entry in report.entries if entry.id == "every-seed"]
+    if not found or any(entry.verdict != "conforms" for entry in found):
+        return ""
+    seeds = min(entry.n for entry in found)
+    share = share_excluded(seeds)
+    return f"\n{seeds} seeds a cell without a bad one: at most {share:.1%} are bad (95 %)"
+
+
 def _sentence(report: Report, settings: Settings) -> Text:
     counts = report.counts
     name = f"{report.name} {report.version}"
@@ -206,6 +218,8 @@ def _sentence(report: Report, settings: Settings) -> Text:
     ]
     tail = (
         f"\n{counts['planned']} planned = {' + '.join(parts)}"
-        f"\neffort {settings.effort}, seed {settings.seed}, false alarms at most 1 run in 1000"
+        f"\neffort {settings.effort}, seed {settings.seed}, "
+        f"false alarms at most {words.false_alarm_rate(report.entries)} (nominal)"
+        f"{_every_seed(report)}"
     )
     return Text(verdict, style=style).append(tail, style="not bold default")
