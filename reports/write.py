@@ -1,7 +1,7 @@
 """Records in, files out: which pages the records make, and in which format."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kvassay.conformance import words
@@ -17,10 +17,16 @@ from kvassay.reports.conformance_page import ConformancePage
 from kvassay.reports.controls import Controls, read_controls
 from kvassay.reports.papers_page import PapersPage, papers_page
 
-FORMATS = (".html", ".md", ".xml")
 MANY = 8  # pages that are worth processes of their own
 
 Page = ConformancePage | ComparisonPage | PapersPage
+
+# What makes the text of a page, by the ending of the file. `up` names the page above it, if any.
+FORMATS: dict[str, Callable[[Page, str], str]] = {
+    ".html": html.render,
+    ".md": lambda page, up: markdown.render(page),
+    ".xml": lambda page, up: junit.render(page),
+}
 
 
 def report(
@@ -87,7 +93,7 @@ def _files(
     kind: str,
 ) -> dict[str, str]:
     """The text of each file by its name; by its format alone if there is one file."""
-    kinds = (kind,) if kind else FORMATS
+    kinds = (kind,) if kind else tuple(FORMATS)
     pages: dict[str, Page] = {}
     if len(checks) == 1:
         pages["index"] = conformance_page.conformance_page(checks[0], controls, known)
@@ -119,11 +125,7 @@ def _files(
 
 def _text(job: tuple[Page, str, str]) -> str:
     page, ending, up = job
-    if ending == ".md":
-        return markdown.render(page)
-    if ending == ".xml":
-        return junit.render(page)
-    return html.render(page, up)
+    return FORMATS[ending](page, up)
 
 
 def _slugs(labels: Sequence[str]) -> list[str]:

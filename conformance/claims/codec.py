@@ -285,7 +285,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="paper A; TurboQuant, section 3.1",
         standing="derived",
         needs=("decode",),
-        kinds=kinds_with("distortion", rotated=True),
+        kinds=kinds_with("distortion", "table", rotated=True),
         parts=tuple(
             Part(family, "structured", f"log_excess {family}") for family in inputs.STRUCTURED
         ),
