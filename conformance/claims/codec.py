@@ -124,7 +124,7 @@ def _variance_scatter(cell: Cell, part: str, effort: Effort) -> float:
     return theory.variance_scatter(cell.dim, cell.sketch, sizes.queries, sizes.vectors)
 
 
-EVERY_SEED: dict[Effort, int] = {"quick": 20, "standard": 200, "thorough": 1000}
+EVERY_SEED: dict[Effort, int] = {"quick": 20, "standard": 300, "thorough": 1000}
 SEED_PARTS = ("distortion", "slope")
 
 

@@ -60,9 +60,9 @@ def test_the_prediction_lies_inside_and_a_rarer_seed_may_lie_farther(sketch, dim
 @pytest.mark.parametrize("dim", (64, 128, 576))
 @pytest.mark.parametrize("bits", range(1, 9))
 def test_a_decoder_of_zeros_lies_outside_at_every_width(dim, bits):
-    """Its distortion is 1 and its slope 0, at the rate of 200 seeds of one entry."""
-    assert tails.distortion_range(dim, bits, "", COUNT, 1e-9)[1] < 1
-    assert tails.slope_range(dim, bits, "", COUNT, 1e-9)[0] > 0
+    """Its distortion is 1 and its slope 0, at the rate of 300 seeds of one entry."""
+    assert tails.distortion_range(dim, bits, "", COUNT, 6e-10)[1] < 1
+    assert tails.slope_range(dim, bits, "", COUNT, 6e-10)[0] > 0
 
 
 def test_the_bound_is_that_of_a_normal_variable_where_the_sum_is_nearly_normal():
