@@ -1,3 +1,4 @@
+import os
 import shlex
 import subprocess
 import sys
