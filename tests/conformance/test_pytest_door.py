@@ -1,4 +1,3 @@
-import os
 import shlex
 import subprocess
 import sys
@@ -10,18 +9,12 @@ pytestmark = pytest.mark.once
 
 CELL = ("--kvassay-dim=64", "--kvassay-bits=2", "--kvassay-effort=quick")
 
-CI = ("CI", "TF_BUILD", "GITHUB_ACTIONS", "BUILDKITE", "CIRCLECI", "CODEBUILD_BUILD_ID")
-
 
 @pytest.fixture
 def door(tmp_path):
     def run(*arguments):
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--pyargs", "-rA"]
-        # Hypothesis searches in another way by itself where it sees that it runs in CI.
-        outside = {name: value for name, value in os.environ.items() if name not in CI}
-        return subprocess.run(
-            [*command, *arguments], cwd=tmp_path, capture_output=True, text=True, env=outside
-        )
+        return subprocess.run([*command, *arguments], cwd=tmp_path, capture_output=True, text=True)
 
     return run
 
@@ -114,6 +107,10 @@ def test_properties_without_inner_products_skip_the_one_about_them(door):
 PROJECT = {
     "conftest.py": """
 import pytest
+from hypothesis import settings
+
+settings.register_profile("theirs", max_examples=77, derandomize=False)
+settings.load_profile("theirs")
 
 def pytest_addoption(parser):
     parser.addoption("--backend", default="theirs")
@@ -129,7 +126,7 @@ def test_their_backend(backend):
     assert backend == "theirs"
 
 def test_their_search_is_as_wide_as_ever():
-    assert settings().max_examples == settings.get_profile("default").max_examples
+    assert settings().max_examples == 77
     assert not settings().derandomize
 """,
 }
