@@ -16,18 +16,30 @@ if TYPE_CHECKING:
     from kvassay.conformance.evidence.schema import Entry, Report
     from kvassay.conformance.protocol import Backend, Capabilities, Codec, Offer
     from kvassay.conformance.run.plan import Settings
+    from kvassay.reference.designs import Design
 
-__all__ = ["Backend", "Capabilities", "Codec", "Entry", "Offer", "Report", "Settings", "check"]
+__all__ = [
+    "Backend",
+    "Capabilities",
+    "Codec",
+    "Design",
+    "Entry",
+    "Offer",
+    "Report",
+    "Settings",
+    "check",
+]
 
 _HOMES = {
-    "Backend": "protocol",
-    "Capabilities": "protocol",
-    "Codec": "protocol",
-    "Offer": "protocol",
-    "Entry": "evidence.schema",
-    "Report": "evidence.schema",
-    "Settings": "run.plan",
-    "check": "assay",
+    "Backend": "conformance.protocol",
+    "Capabilities": "conformance.protocol",
+    "Codec": "conformance.protocol",
+    "Design": "reference.designs",
+    "Offer": "conformance.protocol",
+    "Entry": "conformance.evidence.schema",
+    "Report": "conformance.evidence.schema",
+    "Settings": "conformance.run.plan",
+    "check": "conformance.assay",
 }
 
 
@@ -37,4 +49,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"kvassay.{_HOMES[name]}"), name)

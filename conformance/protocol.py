@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from kvassay.reference.designs import AS_IN_THE_PAPERS, Design
 from kvassay.reference.kinds import KINDS, SKETCHES
 
 SEEDS = 2**31  # the suite asks for seeds below this one, so that each fits a signed 32-bit number
@@ -27,7 +28,8 @@ class Offer:
     `kind` is one of KINDS in kvassay.reference.kinds; `sketches` are among "gaussian" and
     "orthogonal", at least one for a kind with a sketch and none for another. Empty `bits` mean
     1 to 8. Empty `dims` mean every dimension that is a multiple of `multiple_of` and, if
-    `power_of_two`, a power of two. ValueError for what cannot be meant.
+    `power_of_two`, a power of two. `design` is how the codec works where that is not as in the
+    papers: the codec is held to it. ValueError for what cannot be meant.
     """
 
     kind: str
@@ -36,6 +38,7 @@ class Offer:
     dims: tuple[int, ...] = ()
     multiple_of: int = 1
     power_of_two: bool = False
+    design: Design = AS_IN_THE_PAPERS
 
     def __post_init__(self) -> None:
         _require_known("kinds", (self.kind,), tuple(KINDS))
@@ -49,6 +52,7 @@ class Offer:
             raise ValueError(f"bits must be in 1..8, got {wrong[0]}")
         if wrong := [dim for dim in (*self.dims, self.multiple_of) if dim < 1]:
             raise ValueError(f"dims and multiple_of must be at least 1, got {wrong[0]}")
+        KINDS[self.kind].designed(self.design)  # refuses one that the kind cannot have
 
     def covers(self, sketch: str, dim: int, bits: int) -> bool:
         """Whether a codec with this sketch ("" for none) and of these sizes is on offer."""
@@ -57,6 +61,7 @@ class Offer:
             and (not self.bits or bits in self.bits)
             and (not self.dims or dim in self.dims)
             and dim % self.multiple_of == 0
+            and dim % (self.design.group or 1) == dim % (self.design.block or 1) == 0
             and not (self.power_of_two and dim & (dim - 1))
         )
 
@@ -66,7 +71,9 @@ class Capabilities:
     """What a backend says it can do: a set of `offers`, or in short `kinds` and `sketches`, which
     stand for all kinds with all sketches at all sizes.
 
-    Exactly what is offered is planned; a cell that is not offered is never asked for. If
+    Exactly what is offered is planned; a cell that is not offered is never asked for. `design` is
+    that of all kinds, where it is not as in the papers; an offer has one of its own, and all offers
+    of a kind the same. If
     `decode_includes_sketch` is False, decode gives the scalar part alone and `inner_products`
     carries the sketch. ValueError for a kind or sketch that nobody knows.
 
@@ -80,9 +87,16 @@ class Capabilities:
     sketches: tuple[str, ...] = ()
     decode_includes_sketch: bool = True
     offers: tuple[Offer, ...] = ()
+    design: Design = AS_IN_THE_PAPERS
 
     def __post_init__(self) -> None:
         if self.offers:
+            if self.design != AS_IN_THE_PAPERS:
+                raise ValueError("design must be left out where offers are given: each has its own")
+            designs: dict[str, Design] = {}
+            for offer in self.offers:
+                if designs.setdefault(offer.kind, offer.design) != offer.design:
+                    raise ValueError(f"all offers of {offer.kind} must have one design, got two")
             kinds = tuple(dict.fromkeys(offer.kind for offer in self.offers))
             sketches = tuple(
                 name for name in SKETCHES if any(name in offer.sketches for offer in self.offers)
@@ -101,12 +115,19 @@ class Capabilities:
                 "sketches must name a sketch exactly when a kind has one, as turboquant-prod does; "
                 f"got kinds {self.kinds} and sketches {self.sketches}"
             )
-        offers = (Offer(kind, self.sketches if KINDS[kind].sketched else ()) for kind in self.kinds)
+        offers = (
+            Offer(kind, self.sketches if KINDS[kind].sketched else (), design=self.design)
+            for kind in self.kinds
+        )
         object.__setattr__(self, "offers", tuple(offers))
 
     def has(self, kind: str, sketch: str, dim: int, bits: int) -> bool:
         """Whether a codec of this kind, sketch ("" for none) and size is on offer."""
         return any(offer.kind == kind and offer.covers(sketch, dim, bits) for offer in self.offers)
+
+    def design_of(self, kind: str) -> Design:
+        """The design of that kind; as in the papers where the kind is not on offer."""
+        return next((o.design for o in self.offers if o.kind == kind), AS_IN_THE_PAPERS)
 
 
 def _require_known(name: str, values: tuple[str, ...], known: tuple[str, ...]) -> None:

@@ -88,6 +88,40 @@ class RandomizedHadamard:
         return transform(y) * self.signs
 
 
+class UnsignedHadamard:
+    """x -> T x: orthogonal, but the same for every seed. A constant vector becomes one-hot."""
+
+    def __init__(self, dim: int) -> None:
+        self.dim = require_integer("dim", dim, 1)
+
+    def forward(self, x: Array) -> Array:
+        """Rotated rows, shape (N, d)."""
+        return transform(x)
+
+    def inverse(self, y: Array) -> Array:
+        """The rows that `forward` maps to `y`, shape (N, d)."""
+        return transform(y)
+
+
+class Blocks:
+    """Each `size` neighbours rotated by T (signs * x) of their own: energy stays in its block."""
+
+    def __init__(self, dim: int, size: int, rng: np.random.Generator) -> None:
+        self.dim = require_integer("dim", dim, 1)
+        self.size = require_integer("size", size, 2)
+        if dim % size:
+            raise ValueError(f"dim must be a multiple of the blocks of {size}, got {dim}")
+        self.signs: Array = rng.choice([-1.0, 1.0], size=dim)
+
+    def forward(self, x: Array) -> Array:
+        """Rotated rows, shape (N, d)."""
+        return transform((x * self.signs).reshape(-1, self.size)).reshape(x.shape)
+
+    def inverse(self, y: Array) -> Array:
+        """The rows that `forward` maps to `y`, shape (N, d)."""
+        return transform(y.reshape(-1, self.size)).reshape(y.shape) * self.signs
+
+
 class Haar:
     """A uniformly random orthogonal matrix (QR of a Gaussian, signs fixed): the oracle.
 
@@ -124,15 +158,21 @@ class Unrotated:
         return y
 
 
-Rotation = RandomizedHadamard | Haar | Unrotated
-ROTATIONS = ("hadamard", "haar", "none")
+Rotation = RandomizedHadamard | UnsignedHadamard | Blocks | Haar | Unrotated
+ROTATIONS = ("hadamard", "haar", "hadamard-unsigned", "none")
 
 
 def rotation(name: str, dim: int, rng: np.random.Generator) -> Rotation:
-    """The rotation called `name`: "hadamard", "haar" or "none"."""
-    require_choice("rotation", name, ROTATIONS)
+    """The rotation called `name`: "hadamard", "haar", "hadamard-unsigned", "none", or "block-K"
+    with a whole number K, like "block-64"."""
+    size = str(name).removeprefix("block-")
+    if str(name).startswith("block-") and size.isascii() and size.isdigit():
+        return Blocks(dim, int(size), rng)
+    require_choice("rotation", name, (*ROTATIONS, "block-K"))
     if name == "none":
         return Unrotated(dim)
+    if name == "hadamard-unsigned":
+        return UnsignedHadamard(dim)
     return RandomizedHadamard(dim, rng) if name == "hadamard" else Haar(dim, rng)
 
 

@@ -8,9 +8,11 @@ Loads neither NumPy nor SciPy, so that the command line can list the kinds at on
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import cache
 
 from kvassay.reference._names import SKETCHES as SKETCHES
+from kvassay.reference.designs import Design
 
 Law = Callable[[int, int, str], float]  # (dim, bits, sketch), sketch "" for none
 
@@ -23,7 +25,8 @@ class Laws:
     the estimate of <q, x> on <q, x>; `variance` is d E(estimate - <q, x>)^2 / (|q|^2 |x|^2) for
     independent q and x. `distortion_scatter` (dim, bits, sketch, count) is the relative standard
     deviation of one seed's mean distortion over `count` vectors: it sets sample sizes. `table`
-    is whether the codebook is Lloyd-Max for the coordinate law.
+    is whether the codebook is Lloyd-Max for the coordinate law, `single_seeds` whether
+    reference/tails.py says how far one seed's distortion and slope can lie from their means.
     """
 
     distortion: Law | None = None
@@ -31,6 +34,7 @@ class Laws:
     variance: Law | None = None
     distortion_scatter: Callable[[int, int, str, int], float] | None = None
     table: bool = False
+    single_seeds: bool = False
 
     def __contains__(self, name: str) -> bool:
         return bool(getattr(self, name))
@@ -69,6 +73,42 @@ class Kind:
         """Bits a coordinate of the codebook: one less where there is a sketch."""
         return bits - self.sketched
 
+    def designed(self, design: Design) -> "Kind":
+        """The same kind with the laws of that design. ValueError for one that it cannot have."""
+        return self if design.plain else _designed(self, design)
+
+
+@cache
+def _designed(kind: Kind, design: Design) -> Kind:
+    if not kind.judged:
+        raise ValueError(f"{kind.id} has no other design, got {design}")
+    if not kind.rotated and "rotation" in design.changed:
+        raise ValueError(f"{kind.id} does not rotate, got rotation {design.rotation}")
+    if kind.sketched and set(design.changed) & {"grid", "scale", "group"}:
+        raise ValueError(f"{kind.id} is known on a Lloyd-Max grid without a scale, got {design}")
+    if design.grid == "lloyd-max" and design.scale == "none":  # a rotation alone
+        return kind
+
+    def distortion(dim: int, bits: int, sketch: str) -> float:
+        from kvassay.reference import design_theory
+
+        return design_theory.outcome(dim, bits, design).distortion
+
+    def slope(dim: int, bits: int, sketch: str) -> float:
+        from kvassay.reference import design_theory
+
+        return design_theory.outcome(dim, bits, design).slope
+
+    def scatter(dim: int, bits: int, sketch: str, count: int) -> float:
+        from kvassay.reference import design_theory
+
+        return float(design_theory.outcome(dim, bits, design).scatter / count**0.5)
+
+    # Given its error e, <q, e> of an independent isotropic q has the variance |q|^2 |e|^2 / d
+    # whatever e is: the variance is again the distortion.
+    laws = Laws(distortion, slope, distortion, scatter, table=design.grid == "lloyd-max")
+    return replace(kind, laws=laws)
+
 
 def _distortion(dim: int, bits: int, sketch: str) -> float:
     from kvassay.reference import theory
@@ -92,7 +132,9 @@ def _distortion_scatter(dim: int, bits: int, sketch: str, count: int) -> float:
 
 # The variance of <q, x_hat> for an independent q is the distortion of x_hat: see
 # theory.product_variance.
-_LLOYD_MAX = Laws(_distortion, _slope, _distortion, _distortion_scatter, table=True)
+_LLOYD_MAX = Laws(
+    _distortion, _slope, _distortion, _distortion_scatter, table=True, single_seeds=True
+)
 
 KINDS = {
     kind.id: kind

@@ -254,12 +254,19 @@ def sketch_scatter(dim: int, bits: int, sketch: str, count: int) -> float:
 
 
 def slope_scatter(
-    dim: int, bits: int, sketch: str, count: int, queries: int, cosine2: float
+    dim: int,
+    bits: int,
+    sketch: str,
+    count: int,
+    queries: int,
+    cosine2: float,
+    distortion: float | None = None,
 ) -> float:
     """Standard deviation of the slope of one seed, from `count` vectors, each with a query of
     its own at a mean squared cosine `cosine2`, and `queries` others that are independent.
 
-    The error e of a vector has <q, e> of variance v/d. The slope is the sum of <q, e><q, x>
+    The error e of a vector has <q, e> of variance v/d, v its `distortion`, by default that of the
+    papers' codec. The slope is the sum of <q, e><q, x>
     over the sum of <q, x>^2, which for a vector is cosine2 from its own query and
     g = queries/d from the others. Those together are g <e, x> and a remainder of variance
     g v/d, so the variance is (v/d)(g^2 + g + cosine2) / (count (g + cosine2)^2). With a
@@ -267,7 +274,9 @@ def slope_scatter(
     D_{b-1} alike: their mean over d rows has relative variance 1/(2 d^2).
     """
     others = queries / dim
-    variance = product_variance(dim, bits, sketch) / dim
+    if distortion is None:
+        distortion = product_variance(dim, bits, sketch)
+    variance = distortion / dim
     variance *= (others**2 + others + cosine2) / (count * (others + cosine2) ** 2)
     if sketch == "gaussian":
         variance += lloyd_max_distortion(dim, bits - 1) ** 2 / (2 * dim**2)

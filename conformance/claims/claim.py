@@ -55,7 +55,9 @@ class Claim:
     `prediction(cell, part)` comes from reference/theory.py. `delta(cell, part, effort)` is
     the band's half-width, relative to the prediction for the first two and absolute otherwise;
     if `at_most`, the band has no lower end. `scatter(cell, part, effort)` is one seed's expected
-    relative standard deviation, from which the number of seeds follows.
+    relative standard deviation, from which the number of seeds follows. `laws` are those that the
+    kind must have in the design of the cell, and where `applies(cell, part)` is false the part says
+    nothing about the cell.
     """
 
     id: str
@@ -74,6 +76,8 @@ class Claim:
     seeds: Mapping[Effort, int] = field(default_factory=dict)
     at_most: bool = False
     fewest_bits: int = 1
+    laws: tuple[str, ...] = ()
+    applies: Callable[[Cell, str], bool] = lambda cell, part: True
     beta: float = BETA
     of_papers: bool = True
 
@@ -86,7 +90,11 @@ class Claim:
         """The parts that say anything about a codec of this kind and width."""
         if cell.kind not in self.kinds or cell.bits < self.fewest_bits:
             return []
-        return [part for part in self.parts if cell.kind in part.kinds]
+        if any(law not in cell.record.laws for law in self.laws):
+            return []
+        return [
+            part for part in self.parts if cell.kind in part.kinds and self.applies(cell, part.name)
+        ]
 
     def band(self, cell: Cell, part: str, effort: Effort) -> Band:
         """The values that conform."""

@@ -9,14 +9,14 @@ from kvassay.conformance.measure import Effort, inputs
 from kvassay.conformance.measure.cell import Cell, batch
 from kvassay.conformance.measure.codec import EVERY_SEED_VECTORS, SLOPE_FAMILIES
 from kvassay.conformance.statistics.intervals import Band
-from kvassay.reference import tails, theory
+from kvassay.reference import design_theory, tails, theory
 from kvassay.reference.kinds import JUDGED, Law, kinds_with
 
 ROTATED = kinds_with(rotated=True)
 SKETCHED = kinds_with("variance", sketched=True)
 
 FLOAT32 = 1e-4  # relative; rounding of a float32 rotation is a hundred times smaller
-SIDE_INFORMATION = 18  # bytes a vector: two float64 scalars and two partly filled bytes
+SIDE_INFORMATION = 18  # bytes a vector or group: two float64 scalars, two partly filled bytes
 
 
 def _law(name: str, cell: Cell) -> float:
@@ -60,7 +60,7 @@ def _scatter_of(cell: Cell, count: int) -> float:
 
 
 def _spread(cell: Cell, part: str) -> float:
-    if part != "one-hot" or not cell.scalar_bits:
+    if part != "one-hot" or not cell.scalar_bits or cell.design.grid != "lloyd-max":
         return 1.0
     flat = theory.worst_one_hot_distortion(cell.dim, cell.scalar_bits)
     return max(1.0, flat / theory.lloyd_max_distortion(cell.dim, cell.scalar_bits))
@@ -97,7 +97,13 @@ def _slope_scatter(cell: Cell, part: str, effort: Effort) -> float:
     if part != "isotropic":
         count, queries = sizes.structured // 2, 0  # halved: one-hot has up to 2.2x the error
     scatter = theory.slope_scatter(
-        cell.dim, cell.bits, cell.sketch, count, queries, MEAN_SQUARED_COSINE
+        cell.dim,
+        cell.bits,
+        cell.sketch,
+        count,
+        queries,
+        MEAN_SQUARED_COSINE,
+        _law("distortion", cell),
     )
     return scatter / _slope(cell, part)
 
@@ -124,6 +130,11 @@ def _variance_scatter(cell: Cell, part: str, effort: Effort) -> float:
     return theory.variance_scatter(cell.dim, cell.sketch, sizes.queries, sizes.vectors)
 
 
+def _side_information(cell: Cell, part: str, effort: Effort) -> float:
+    """Bytes a vector may take beside its indices, 0 where they are counted."""
+    return SIDE_INFORMATION * (cell.dim // (cell.design.group or cell.dim)) * (part == "taken")
+
+
 EVERY_SEED: dict[Effort, int] = {"quick": 20, "standard": 300, "thorough": 1000}
 SEED_PARTS = ("distortion", "slope")
 
@@ -144,6 +155,47 @@ def _one_seed_limits(cell: Cell, part: str, effort: Effort) -> Band:
     slack = 1 + _distortion_delta(cell, "isotropic", "quick")
     low, high = tails.distortion_range(cell.dim, bits, sketch, EVERY_SEED_VECTORS, alpha)
     return Band(low / slack, high * slack)
+
+
+NOT_SPREAD = {  # what the rotation of a design gives up, by design
+    "hadamard-unsigned": ("dc",),
+    "block": ("one-hot", "loud-channel", "loud-tail", "loud-block"),
+}
+
+
+def _spreads(cell: Cell, part: str) -> bool:
+    """Whether the rotation of the cell's design is one that spreads this family at all."""
+    return part not in NOT_SPREAD.get("block" if cell.design.block else cell.design.rotation, ())
+
+
+def _isometry_applies(cell: Cell, part: str) -> bool:
+    return part != "two seeds" or cell.design.random_rotation or bool(cell.sketch)
+
+
+def _protects(cell: Cell, part: str) -> bool:
+    """Whether theory says what a rotation that is declared leaves of this family."""
+    if "rotation" not in cell.design.changed or cell.sketch:
+        return False
+    try:
+        _protection(cell, part)
+    except ValueError:
+        return False
+    return True
+
+
+HALF_PRECISION = 1e-6  # of the energy; the rounding of a float16 norm makes a quarter of it
+
+
+def _protection(cell: Cell, part: str) -> float:
+    exact = design_theory.protection(cell.dim, cell.scalar_bits, cell.design, part)
+    return max(exact, HALF_PRECISION)  # one-hot at 1 bit may have no error but that
+
+
+def _protection_scatter(cell: Cell, part: str, effort: Effort) -> float:
+    # Constant vectors are one direction a seed. Loud coordinates that overload the table share
+    # one length; the rest is as elsewhere.
+    count = 1 if part == "constant" else batch(cell.dim, effort).structured
+    return float((2 / (cell.dim // 8 * count) + 2 * _scatter_of(cell, count) ** 2) ** 0.5)
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -180,6 +232,7 @@ CLAIMS: tuple[Claim, ...] = (
         # makes, since x phi(x) is at most 0.242.
         delta=lambda cell, part, effort: 0.4 / cell.dim + 0.005,
         at_most=True,
+        laws=("table",),
         meaning="The table belongs to another scale: multiplied by sqrt(d), copied with an "
         "error, or made for another width.",
     ),
@@ -196,6 +249,7 @@ CLAIMS: tuple[Claim, ...] = (
         prediction=lambda cell, part: 0.0,
         delta=lambda cell, part, effort: max(0.02, _gaussian_table(cell)),
         at_most=True,
+        laws=("table",),
         meaning="The table loses more than the Gaussian limit would against the optimal one, "
         "computed exactly under the coordinate law: wrong scale, dead levels, or stopped early.",
     ),
@@ -233,6 +287,7 @@ CLAIMS: tuple[Claim, ...] = (
         limits=_one_seed_limits,
         seeds=EVERY_SEED,
         delta=always(0.0),
+        laws=("single_seeds",),
         meaning="At least one seed gives a codec that does not work. If `distortion` and "
         "`qjl-unbiased` conform, only some seeds do: a rotation or a sketch that fails for some "
         "random draws, a race, or memory that is read before it is written. If they violate too, "
@@ -274,6 +329,7 @@ CLAIMS: tuple[Claim, ...] = (
         prediction=lambda cell, part: 0.0,
         delta=lambda cell, part, effort: 0.0 if part == "two seeds" else FLOAT32,
         at_most=True,
+        applies=_isometry_applies,
         meaning="The map is not orthogonal (a wrong normaliser, coordinates dropped), its "
         "inverse belongs to another rotation, or the seed has no effect.",
     ),
@@ -294,8 +350,31 @@ CLAIMS: tuple[Claim, ...] = (
         delta=_spread_delta,
         scatter=_spread_scatter,
         at_most=True,
+        applies=_spreads,
         meaning="The rotation is missing, leaves part of the vector alone, works in blocks, "
         "or applies its signs where they have no effect.",
+    ),
+    Claim(
+        id="declared-rotation",
+        sentence="On a constant vector, a one-hot vector and a loud block a rotation that is "
+        "declared to be another than the papers' leaves no more distortion than it must.",
+        source="ours, of the declared design: reference/design_theory.py, protection",
+        of_papers=False,
+        standing="derived",
+        needs=("decode",),
+        kinds=kinds_with("distortion", rotated=True),
+        parts=tuple(
+            Part(family, "pure", f"distortion {family}") for family in design_theory.FAMILIES
+        ),
+        method="ratio",
+        prediction=_protection,
+        delta=_spread_delta,
+        scatter=_protection_scatter,
+        at_most=True,
+        laws=("table",),
+        applies=_protects,
+        meaning="The rotation is not the one that the backend declares: its blocks are smaller, "
+        "some of the vector is left alone, or nothing is rotated.",
     ),
     Claim(
         id="rank-kept",
@@ -398,7 +477,7 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         method="worst",
         prediction=lambda cell, part: cell.dim * cell.bits / 8 if part == "taken" else 0.0,
-        delta=lambda cell, part, effort: SIDE_INFORMATION if part == "taken" else 0.0,
+        delta=_side_information,
         at_most=True,
         meaning="Taken: codes are stored unpacked, or a copy of the vectors is kept. Declared: "
         "bytes are held that the backend does not count.",

@@ -17,8 +17,9 @@ import numpy as np
 from kvassay.conformance.adapters import reference
 from kvassay.conformance.claims.catalogue import PAPERS
 from kvassay.conformance.claims.codec import CLAIMS
-from kvassay.conformance.protocol import Capabilities
+from kvassay.conformance.protocol import Capabilities, Offer
 from kvassay.reference.codecs import Code, Scalar, TurboQuantMSE, TurboQuantProd
+from kvassay.reference.designs import AS_IN_THE_PAPERS, Design
 from kvassay.reference.sphere import Array
 
 SCALAR, MSE, PROD, SPECTRAL = "scalar", "turboquant-mse", "turboquant-prod", "spectral"
@@ -44,6 +45,7 @@ class Fault:
     codec_class: type
     caught_by: tuple[str, ...] = ()
     proof: str = ""
+    design: Design = AS_IN_THE_PAPERS
 
     @property
     def name(self) -> str:
@@ -55,13 +57,16 @@ class Fault:
 
     @property
     def capabilities(self) -> Capabilities:
+        if self.design != AS_IN_THE_PAPERS:
+            return Capabilities(offers=(Offer(self.kind, design=self.design),))
         kinds = (self.kind, MSE) if self.kind == PROD else (self.kind,)
         return Capabilities(kinds, (self.sketch,) if self.sketch else ())
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of codec that can have it."""
-        if self.kind == SPECTRAL or getattr(self.codec_class, "alone", False):
+        made_alone = self.kind == SPECTRAL or getattr(self.codec_class, "alone", False)
+        if made_alone or self.design != AS_IN_THE_PAPERS:
             return (self.kind,)
         nearest = next(k for k in (PROD, MSE, SCALAR) if issubclass(self.codec_class, BASES[k]))
         return tuple(BASES)[tuple(BASES).index(nearest) :]
@@ -74,6 +79,8 @@ class Fault:
         """The faulty codec for its kind; the correct one beside it for the others."""
         if kind != self.kind and kind not in BASES:
             return reference.backend().codec(kind, dim, bits, seed, **options)
+        if self.design != AS_IN_THE_PAPERS:
+            return self.codec_class(dim, bits, seed, self.design)
         if kind == SPECTRAL:
             return self.codec_class(options.pop("calibration"), bits, seed=seed, **options)
         base, made = BASES[kind], self.codec_class
@@ -114,9 +121,11 @@ def fault(
     bits: int = 4,
     caught_by: tuple[str, ...] = (),
     proof: str = "",
+    design: Design = AS_IN_THE_PAPERS,
 ) -> Callable[[type], type]:
-    """Registers the class below as the fault `id`, to be looked for in one cell. The claims of
-    `caught_by` must catch it there; ValueError if there is no such claim."""
+    """Registers the class below as the fault `id`, to be looked for in one cell; with a `design`,
+    one of a backend that declares it. The claims of `caught_by` must catch it there; ValueError if
+    there is no such claim."""
     if unknown := set(caught_by) - KNOWN_CLAIMS:
         raise ValueError(
             f"fault {id}: caught_by must hold ids of claims, got {', '.join(sorted(unknown))}"
@@ -125,7 +134,7 @@ def fault(
     def register(codec_class: type) -> type:
         text = " ".join((codec_class.__doc__ or "").split())
         FAULTS.append(
-            Fault(id, text, source, kind, sketch, dim, bits, codec_class, caught_by, proof)
+            Fault(id, text, source, kind, sketch, dim, bits, codec_class, caught_by, proof, design)
         )
         return codec_class
 

@@ -23,6 +23,7 @@ from kvassay.conformance.isolation.child import Array, Child, Gone
 from kvassay.conformance.measure.cell import BackendFault
 from kvassay.conformance.measure.memory import Held
 from kvassay.conformance.protocol import Capabilities, Offer
+from kvassay.reference.designs import Design
 
 STARTUP_LIMIT = 120.0  # seconds; a first import of a large library takes tens
 REQUEST_LIMIT = 30.0
@@ -221,7 +222,16 @@ def _capabilities(told: dict[str, Any], complete: bool) -> Capabilities:
             raise ValueError(
                 f"an offer must hold whole numbers and true or false, got {offer!r:.80}"
             )
-        offers.append(Offer(offer["kind"], **lists, multiple_of=multiple, power_of_two=power))
+        design = Design(**offer.get("design", {}))
+        offers.append(
+            Offer(
+                offer["kind"],
+                **lists,
+                multiple_of=multiple,
+                power_of_two=power,
+                design=design,
+            )
+        )
     return Capabilities(decode_includes_sketch=complete, offers=tuple(offers))
 
 

@@ -17,6 +17,7 @@ import os
 import signal
 import types
 from collections.abc import Sequence
+from dataclasses import asdict
 from math import prod
 from typing import Any, BinaryIO
 
@@ -75,7 +76,7 @@ class _Server:
             "kinds": capabilities.kinds,
             "sketches": capabilities.sketches,
             "decode_includes_sketch": capabilities.decode_includes_sketch,
-            "offers": [vars(offer) for offer in capabilities.offers],
+            "offers": [asdict(offer) for offer in capabilities.offers],
         }
 
     def _make(self, message: dict[str, Any]) -> dict[str, Any]:

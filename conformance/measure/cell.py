@@ -7,17 +7,19 @@ from msgspec import Meta, Struct
 from msgspec.structs import force_setattr, replace
 
 from kvassay.conformance.measure import Effort
+from kvassay.reference.designs import AS_IN_THE_PAPERS, Design
 from kvassay.reference.kinds import KINDS, Kind
 
 Option = tuple[str, int | float | str]
 
-TAKEN = ("kind", "sketch", "dim", "bits", "part", "claim", "seed")  # not for an option
+TAKEN = ("kind", "sketch", "dim", "bits", "part", "claim", "seed", "design")  # not for an option
 
 
 class Cell(Struct, frozen=True, order=True, omit_defaults=True, forbid_unknown_fields=True):
     """One configuration of a backend. `sketch` is "" for kinds without one; where
     `sketch_decoded` is False, decode leaves the sketch out. `options`, in the order of their
-    names, are further coordinates, which the backend is given by name.
+    names, are further coordinates, which the backend is given by name. `design` is what the backend
+    declares of this kind: predictions follow it, randomness does not.
 
     >>> cell = Cell("turboquant-prod", "orthogonal", 128, 4, options=(("group", 32),))
     >>> str(cell)
@@ -34,8 +36,11 @@ class Cell(Struct, frozen=True, order=True, omit_defaults=True, forbid_unknown_f
     bits: Annotated[int, Meta(ge=1, le=64)]
     sketch_decoded: bool = True
     options: tuple[Option, ...] = ()
+    design: Design = AS_IN_THE_PAPERS
 
     def __post_init__(self) -> None:
+        if self.design == AS_IN_THE_PAPERS:
+            force_setattr(self, "design", AS_IN_THE_PAPERS)  # so that it is left out of records
         ordered = tuple(sorted(self.options, key=lambda option: option[0]))
         names = [name for name, _ in ordered]
         for name in names:
@@ -46,8 +51,8 @@ class Cell(Struct, frozen=True, order=True, omit_defaults=True, forbid_unknown_f
 
     @property
     def record(self) -> Kind:
-        """What is known of its kind, laws included."""
-        return KINDS[self.kind]
+        """What is known of its kind in its design, laws included."""
+        return KINDS[self.kind].designed(self.design)
 
     @property
     def scalar_bits(self) -> int:
@@ -61,8 +66,10 @@ class Cell(Struct, frozen=True, order=True, omit_defaults=True, forbid_unknown_f
 
     @property
     def label(self) -> str:
-        """Where in the grid, like "turboquant-prod orthogonal d=128 b=4"."""
-        return f"{self.codec}{self._size()}"
+        """Where in the grid, like "turboquant-prod orthogonal d=128 b=4", and its design if it is
+        not as in the papers."""
+        design = f" ({self.design})" if self.design.changed else ""
+        return f"{self.codec}{self._size()}{design}"
 
     def __str__(self) -> str:
         """The name that all randomness of the cell follows from."""
@@ -95,9 +102,11 @@ class Cell(Struct, frozen=True, order=True, omit_defaults=True, forbid_unknown_f
         return {name: getattr(self, name) for name in own} | dict(self.options)
 
     def beside(self, kind: str, bits: int) -> "Cell":
-        """The cell of another kind or width, with this one's sketch where that kind has one."""
+        """The cell of another kind or width, with this one's sketch where that kind has one, and
+        its design if it is of the same kind."""
         sketch = self.sketch if KINDS[kind].sketched else ""
-        return replace(self, kind=kind, bits=bits, sketch=sketch)
+        design = self.design if kind == self.kind else AS_IN_THE_PAPERS
+        return replace(self, kind=kind, bits=bits, sketch=sketch, design=design)
 
 
 def codec_name(kind: str, sketch: str) -> str:

@@ -65,7 +65,13 @@ def isotropic(trial: CellTrial) -> Statistics:
     statistics["variance"] = (variance, pairs)
     plain, offered = cell.record.without_sketch, trial.backend.capabilities
     for name, bits in (("pi_over_2", cell.bits - 1), ("two_pi", cell.bits)):
-        if plain and bits and trial.wants(name) and offered.has(plain, "", cell.dim, bits):
+        if (
+            plain
+            and bits
+            and trial.wants(name)
+            and offered.has(plain, "", cell.dim, bits)
+            and offered.design_of(plain).plain  # the claims are about the papers' two codecs
+        ):
             try:
                 peer = trial.other(plain, bits)
             except NotImplementedError:
@@ -93,6 +99,18 @@ def structured(trial: CellTrial) -> Statistics:
     return {
         f"log_excess {name}": (float(total), float(count))
         for name, total in zip(inputs.STRUCTURED, excess, strict=True)
+    }
+
+
+def pure(trial: CellTrial) -> Statistics:
+    """The distortion of vectors that are nothing but constant, one coordinate, or one aligned
+    block: all three families stand in one batch."""
+    count, dim = trial.batch.structured, trial.cell.dim
+    x = np.concatenate([inputs.PURE[name](trial.rng(name), count, dim) for name in inputs.PURE])
+    error = relative_error(x, trial.codec.roundtrip(x)).reshape(-1, count).sum(axis=1)
+    return {
+        f"distortion {name}": (float(total), float(count))
+        for name, total in zip(inputs.PURE, error, strict=True)
     }
 
 
@@ -262,7 +280,7 @@ def contract(trial: CellTrial) -> Statistics:
         "neighbours": float(np.mean(neighbours)),
         "repeats": unequal,
     }
-    if cell.record.rotated or cell.sketch:
+    if (cell.record.rotated or cell.sketch) and trial.wants("seed_unused"):
         statistics["seed_unused"] = _same_for_other_seeds(trial, x, deviation)
     return statistics
 
@@ -307,4 +325,5 @@ EXPERIMENTS: dict[str, Callable[[CellTrial], Statistics]] = {
     "sizes": sizes,
     "structured": structured,
     "structured slopes": structured_slopes,
+    "pure": pure,
 }

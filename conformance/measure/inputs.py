@@ -65,6 +65,27 @@ STRUCTURED: dict[str, Family] = {
 }
 
 
+def constant(rng: np.random.Generator, count: int, dim: int) -> Vectors:
+    """All coordinates alike, with a sign for each vector."""
+    return _with_norms(rng, np.ones((count, dim)) * rng.choice([-1.0, 1.0], (count, 1)), 1, 10)
+
+
+def aligned_block(rng: np.random.Generator, count: int, dim: int) -> Vectors:
+    """All energy in an eighth of the coordinates, at a place that is a multiple of its width."""
+    x, width = np.zeros((count, 8, dim // 8)), dim // 8
+    x[np.arange(count), rng.integers(8, size=count)] = rng.standard_normal((count, width))
+    padded = np.zeros((count, dim))
+    padded[:, : 8 * width] = x.reshape(count, -1)
+    return _with_norms(rng, padded, 1, 10)
+
+
+PURE: dict[str, Family] = {
+    "constant": constant,
+    "one-hot": one_hot,
+    "loud-block": aligned_block,
+}
+
+
 def correlated(rng: np.random.Generator, queries: NDArray[np.float64], count: int) -> Vectors:
     """`count` isotropic vectors, each at a cosine of +-0.2 to 0.97 to one of the queries.
 

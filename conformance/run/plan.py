@@ -103,7 +103,14 @@ def _cells(capabilities: Capabilities, settings: Settings) -> list[Cell]:
         for sketch in (sketches if KINDS[kind].sketched else ("",))
     ]
     cells = [
-        Cell(kind, sketch, dim, bits, not sketch or capabilities.decode_includes_sketch)
+        Cell(
+            kind,
+            sketch,
+            dim,
+            bits,
+            not sketch or capabilities.decode_includes_sketch,
+            design=capabilities.design_of(kind),
+        )
         for kind, sketch in codecs
         for dim in sorted(set(settings.dims), reverse=True)
         for bits in sorted(set(settings.bits))

@@ -56,7 +56,7 @@ def test_signs_come_before_the_transform():
     assert np.abs(rotated).max() < 6
 
 
-@pytest.mark.parametrize("name", [name for name in hadamard.ROTATIONS if name != "none"])
+@pytest.mark.parametrize("name", ("hadamard", "haar", "block-16"))
 def test_two_seeds_give_two_rotations_and_one_seed_one(name):
     first, again, other = (
         hadamard.rotation(name, 64, np.random.default_rng(seed)).forward(np.eye(64))
@@ -64,6 +64,21 @@ def test_two_seeds_give_two_rotations_and_one_seed_one(name):
     )
     np.testing.assert_array_equal(first, again)
     assert not np.allclose(first, other)
+
+
+def test_without_signs_a_constant_becomes_one_hot_and_no_seed_has_a_part():
+    first, other = (
+        hadamard.rotation("hadamard-unsigned", 64, np.random.default_rng(seed)) for seed in (0, 1)
+    )
+    np.testing.assert_allclose(first.forward(np.ones((1, 64)))[0], 8 * np.eye(64)[0], atol=1e-14)
+    np.testing.assert_array_equal(first.forward(np.eye(64)), other.forward(np.eye(64)))
+
+
+def test_blocks_keep_energy_where_it_is():
+    blocks = hadamard.rotation("block-16", 64, rng())
+    np.testing.assert_array_equal(blocks.forward(np.eye(64))[20, 32:], 0)
+    with pytest.raises(ValueError, match="dim must be a multiple of the blocks of 16, got 40"):
+        hadamard.rotation("block-16", 40, rng())
 
 
 def test_bad_names_are_refused():

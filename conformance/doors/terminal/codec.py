@@ -16,8 +16,11 @@ from kvassay.conformance.claims.codec import BY_ID, CLAIMS
 from kvassay.conformance.evidence.deviations import Agreement
 from kvassay.conformance.evidence.schema import COUNTED, Diagnosis, Entry, Report
 from kvassay.conformance.faults import BY_ID as FAULTS_BY_ID
+from kvassay.conformance.faults.declared import undeclared
+from kvassay.conformance.measure.cell import Cell
 from kvassay.conformance.run.plan import Settings
 from kvassay.conformance.statistics.design import share_excluded
+from kvassay.reference import design_theory
 
 STYLES = {
     "conforms": "green",
@@ -48,12 +51,16 @@ def show_report(
             by_claim[entry.id].append(entry)
     for claim_id, entries in by_claim.items():
         console.print(_finding(BY_ID[claim_id], entries))
+    for other in undeclared(report.entries, settings.effort):
+        console.print(Text.assemble(("Looks like: ", "bold yellow"), str(other)))
     for diagnosis in diagnoses:
         for line in _looks_like(diagnosis):
             console.print(line)
     for verdict in ("error", "not applicable"):
         for line in _reasons(report.entries, verdict):
             console.print(line)
+    for costs in _costs(report.entries):
+        console.print(costs)
     console.print(_sentence(report, settings))
     if agreement is not None:
         for line in _agreement(agreement):
@@ -106,6 +113,28 @@ def _reasons(entries: Iterable[Entry], verdict: str) -> Iterator[Text]:
             yield Text(f"  Repeat: {group[0].reproduce}")
     if len(ranked) > SHOWN:
         yield Text(f"... and {len(ranked) - SHOWN} more reasons", style=STYLES[verdict])
+
+
+def _costs(entries: Iterable[Entry]) -> Iterator[Table]:
+    """For each kind of another design than the papers', what that gives up or gains."""
+    cells: dict[str, list[Cell]] = defaultdict(list)
+    for entry in entries:
+        if entry.cell.design.changed and not entry.cell.sketch:
+            cells[entry.cell.kind].append(entry.cell)
+    for kind, found in cells.items():
+        cell = min(found, key=lambda cell: (abs(cell.dim - 128), abs(cell.bits - 4)))
+        table = Table(box=None, pad_edge=False, title_justify="left", title_style="")
+        table.title = escape(
+            f"{kind} is designed otherwise than in the papers: {cell.design}. By theory, which is "
+            f"no verdict, at d={cell.dim} b={cell.bits}:"
+        )
+        for heading in ("", "this design", "the papers'"):
+            table.add_column(heading, justify="right" if heading else "left", header_style="dim")
+        for cost in design_theory.costs(cell.dim, cell.bits, cell.design, cell.record.rotated):
+            if cost.own is not None and cost.own != cost.papers:
+                papers = "not known" if cost.papers is None else f"{cost.papers:.4g}"
+                table.add_row(cost.what, f"{cost.own:.4g}", papers)
+        yield table
 
 
 def _summary(entries: Iterable[Entry]) -> Table:
