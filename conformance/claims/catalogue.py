@@ -1,6 +1,6 @@
-"""All claims, in the order of the papers."""
+"""All claims, in the order of the papers; last those of other papers."""
 
-from kvassay.conformance.claims import attention, codec, populations, schemes, spectral
+from kvassay.conformance.claims import attention, codec, eden, populations, schemes, spectral
 from kvassay.conformance.claims.claim import Claim
 from kvassay.conformance.claims.question import PaperClaim
 
@@ -9,6 +9,7 @@ PAPERS: tuple[PaperClaim, ...] = (
     *populations.CLAIMS,
     *spectral.CLAIMS,
     *schemes.CLAIMS,
+    *eden.CLAIMS,
 )
 PAPERS_BY_ID = {claim.id: claim for claim in PAPERS}
 

@@ -192,9 +192,11 @@ def _protection(cell: Cell, part: str) -> float:
 
 
 def _protection_scatter(cell: Cell, part: str, effort: Effort) -> float:
-    # Constant vectors are one direction a seed. Loud coordinates that overload the table share
-    # one length; the rest is as elsewhere.
-    count = 1 if part == "constant" else batch(cell.dim, effort).structured
+    # Constant vectors are one direction a seed, and without a random rotation always the same.
+    # Loud coordinates that overload the table share one length; the rest is as elsewhere.
+    if part == "constant":
+        return _scatter_of(cell, 1) if cell.design.random_rotation else 0.0
+    count = batch(cell.dim, effort).structured
     return float((2 / (cell.dim // 8 * count) + 2 * _scatter_of(cell, count) ** 2) ** 0.5)
 
 
@@ -362,13 +364,15 @@ CLAIMS: tuple[Claim, ...] = (
         of_papers=False,
         standing="derived",
         needs=("decode",),
-        kinds=kinds_with("distortion", rotated=True),
+        kinds=kinds_with("distortion", rotated=True, sketched=False),
         parts=tuple(
             Part(family, "pure", f"distortion {family}") for family in design_theory.FAMILIES
         ),
         method="ratio",
         prediction=_protection,
-        delta=_spread_delta,
+        delta=lambda cell, part, effort: _spread_delta(
+            cell, "dc" if part == "constant" else part, effort
+        ),
         scatter=_protection_scatter,
         at_most=True,
         laws=("table",),

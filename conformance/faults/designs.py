@@ -118,10 +118,10 @@ class RoundedDown(_Uniform):
     caught_by=("distortion",),
 )
 class WiderGroups(_Uniform):
-    """One range for each 64 coordinates, where 16 are declared."""
+    """One range for the whole vector, where one for each 16 coordinates is declared."""
 
     def __init__(self, dim: int, bits: int, seed: int, design: Design) -> None:
-        super().__init__(dim, bits, seed, replace(design, group=64))
+        super().__init__(dim, bits, seed, replace(design, group=0))
 
 
 @fault(

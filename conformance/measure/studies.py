@@ -3,6 +3,7 @@
 from functools import partial
 
 from kvassay.conformance.measure.attention import softmax
+from kvassay.conformance.measure.eden import eden
 from kvassay.conformance.measure.populations import (
     DIRECTION_DIMS,
     direction,
@@ -44,5 +45,6 @@ STUDIES: dict[str, Study] = {
         Study("context", context),
         Study("values", values),
         Study("generators", generators, repeats=32),
+        Study("eden", eden),
     )
 }

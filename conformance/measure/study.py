@@ -66,6 +66,9 @@ CODECS: dict[str, Half | Scheme] = {
 METRICS = ("kl", "phi-k", "relmse-v", "relmse-t", "phi-t")  # of the generators
 FIGURES = {
     "kl": "mean KL divergence of the attention weights over the queries",
+    "kl eden": "the same with keys scaled to be unbiased (EDEN)",
+    "score-error": "mean squared error of the scores",
+    "score-error eden": "the same with keys scaled to be unbiased (EDEN)",
     "kl-max": "largest KL divergence of a query",
     "kl-predicted": "mean KL divergence if score errors are as theory says",
     "half-variance": "mean of half the variance of the score error under the exact weights",

@@ -30,7 +30,7 @@ PAPER_CLAIMS = {
 def test_every_claim_of_the_two_sections_is_there():
     assert set(BY_ID) >= PAPER_CLAIMS
     interface = {"finite-answers", "size-accounting", "batch-invariance", "determinism"}
-    assert set(BY_ID) - PAPER_CLAIMS == interface
+    assert set(BY_ID) - PAPER_CLAIMS == interface | {"declared-rotation"}
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)

@@ -18,6 +18,7 @@ from kvassay.conformance.measure import EFFORTS, Effort
 from kvassay.conformance.measure.cell import Cell
 from kvassay.conformance.statistics import design
 from kvassay.conformance.words import STANDINGS
+from kvassay.reference.designs import AS_IN_THE_PAPERS, Design
 from kvassay.reference.kinds import KINDS
 
 
@@ -145,14 +146,14 @@ def _worked_example(claim: Claim) -> Table:
         table.add_column(heading)
     for kind in claim.kinds:
         for sketch in KINDS[kind].sketches:
-            cell = Cell(kind, sketch, 128, 4)
-            part = claim.parts_for(cell)[0]
+            cell, part = _example(claim, kind, sketch)
             row = [
                 f"{_resolved(claim, cell, part, effort)} ({claim.needed(cell, part.name, effort)})"
                 for effort in EFFORTS
             ]
             predicted = claim.prediction(cell, part.name)
-            table.add_row(f"{kind} {sketch}".strip(), f"{predicted:.5g}", *row)
+            name = f"{cell.codec} ({cell.design})" if cell.design.changed else cell.codec
+            table.add_row(name, f"{predicted:.5g}", *row)
     if claim.method in ("ratio", "geometric"):
         table.caption = "relative to the prediction"
         table.caption_justify = "left"
@@ -164,6 +165,16 @@ def _worked_example(claim: Claim) -> Table:
         )
         table.caption_justify = "left"
     return table
+
+
+def _example(claim: Claim, kind: str, sketch: str) -> tuple[Cell, Part]:
+    """A cell about which the claim says something, and what: as in the papers if it can be."""
+    cells = [
+        Cell(kind, sketch, 128, 4, design=design)
+        for design in (AS_IN_THE_PAPERS, Design(rotation="hadamard-unsigned"))
+        if KINDS[kind].rotated or not design.changed
+    ]
+    return next((cell, parts[0]) for cell in cells if (parts := claim.parts_for(cell)))
 
 
 def _resolved(claim: Claim, cell: Cell, part: Part, effort: Effort) -> str:
