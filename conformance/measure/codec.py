@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kvassay.conformance.measure import inputs
+from kvassay.conformance.measure import edges, inputs
 from kvassay.conformance.measure.cell import BackendFault
 from kvassay.conformance.measure.memory import held_bytes
 from kvassay.conformance.measure.trial import (
@@ -307,4 +307,5 @@ EXPERIMENTS: dict[str, Callable[[CellTrial], Statistics]] = {
     "sizes": sizes,
     "structured": structured,
     "structured slopes": structured_slopes,
+    **edges.EXPERIMENTS,
 }
