@@ -241,8 +241,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="every-size",
-        sentence="At further dimensions and widths, too, the distortion and the slope of a seed lie "
-        "within the limits that chance leaves a correct codec.",
+        sentence="At further dimensions and widths, too, the distortion and the slope of a seed "
+        "lie within the limits that chance leaves a correct codec.",
         source="ours, as every-seed",
         of_papers=False,
         standing="derived",

@@ -38,13 +38,23 @@ def _claim(id: str, sentence: str, needs: str, parts: tuple[str, ...], meaning: 
 
 CLAIMS: tuple[Claim, ...] = (
     _claim(
-        "zero-and-constant",
-        "A zero vector decodes to zero, whatever stood there before; a vector with one value in "
-        "all coordinates keeps its direction; such a query gets what linearity says.",
+        "any-count",
+        "Any number of vectors, 0 among them, and no queries get finite floating-point answers of "
+        "the shape that they ask for.",
         "decode",
-        ("zero-vectors", "constant-vectors", "plain-queries"),
-        "A norm or a range of 0 is divided by, an offset is kept, or what was there before is not "
-        "overwritten.",
+        ("shape-and-dtype", "no-queries-no-tokens"),
+        "Answers are whole numbers. Where a count gets no answer, or one of another shape, the "
+        "entry is an error that says so.",
+    ),
+    _claim(
+        "zero-and-constant",
+        "A zero vector decodes to zero, whatever stood there before; one with equal coordinates "
+        "keeps its direction.",
+        "decode",
+        ("zero-vectors", "constant-vectors"),
+        "A norm or a range of 0 is divided by or stands for the whole vector, an offset is kept, or "
+        "what was there before is not overwritten; or all vectors come out wrong, which other "
+        "claims then say too.",
     ),
     _claim(
         "any-scale",
@@ -58,17 +68,17 @@ CLAIMS: tuple[Claim, ...] = (
             "extreme-norms",
             "norms-beyond-half",
         ),
-        "The norm is lost, saturates, vanishes or is rounded by more than its stated precision; or, "
-        "where only sign-equivariance violates, the levels are not symmetric. What cannot be "
+        "The norm is lost, saturates, vanishes or is rounded by more than its stated precision; "
+        "or, where sign-equivariance violates, the levels are not symmetric. What cannot be "
         "represented must be refused.",
     ),
     _claim(
         "any-input",
-        "Memory layout and type of vectors and queries do not matter, unless they are refused, "
-        "and encoding leaves them alone.",
+        "Memory layout and type of vectors and queries do not matter, unless they are refused; "
+        "encoding leaves them alone.",
         "decode",
         ("memory-layout", "dtypes", "query-dtypes", "input-is-left-alone"),
-        "Strides are ignored, arithmetic is done in the type of the input or an array is read as of "
+        "Strides are ignored, arithmetic is done in the type of the input, an array is read as of "
         "another type, or the caller's array is overwritten: the part says which.",
     ),
     _claim(
@@ -90,7 +100,7 @@ CLAIMS: tuple[Claim, ...] = (
     _claim(
         "call-sizes",
         "A vector's reconstruction and a query's scores are the same in a call of any size: 1 to "
-        "1025 vectors, at dimension 16 up to 65537, and 1 to 65 queries.",
+        "1025 vectors, at dimension 16 up to 65,537, and 1 to 65 queries.",
         "decode",
         ("rows-of-a-call", "many-rows", "queries-of-a-call", "keys-of-a-call"),
         "The end of a block is dropped or read from elsewhere, a large call overflows an index or "
@@ -98,9 +108,10 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     _claim(
         "linear-scores",
-        "Estimates of <q, x> are linear in the query, to its stated precision.",
+        "Estimates of <q, x> are linear in the query, to its stated precision; that of a zero "
+        "query is 0.",
         "inner_products",
-        ("estimates-are-linear-in-the-query",),
+        ("estimates-are-linear-in-the-query", "plain-queries"),
         "The query is rounded by more than the stated precision, only part of it is used (its "
         "signs), or the estimate has a term that does not scale with it. If queries are rounded on "
         "purpose, state that precision.",

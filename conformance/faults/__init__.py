@@ -18,6 +18,7 @@ from kvassay.conformance.faults import (  # noqa: F401
     batches,
     sizes,
     spectral,
+    edges,
     harmless,
 )
 

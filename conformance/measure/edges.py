@@ -79,6 +79,12 @@ class Subject:
         """Vectors without structure, on which no coordinate lies on a threshold."""
         return inputs.isotropic(self.rng("isotropic"), count, self.cell.dim)
 
+    @cached_property
+    def mirrored(self) -> Array:
+        """Reconstructions of a long isotropic batch, encoded in the other order."""
+        x = self.isotropic(ROWS[-1])
+        return self.roundtrip(np.ascontiguousarray(x[::-1]))[::-1]
+
     def queries(self, count: int) -> Vectors:
         """Queries of norm about sqrt(d)."""
         rng = self.rng("queries")
@@ -190,17 +196,16 @@ def _unequal(first: Array, second: Array) -> float:
 
 
 def _counts(subject: Subject, count: int) -> float:
-    code = subject.codec.encode(subject.sample(count))
-    answer = np.asarray(subject.codec.decode(code))
-    return float(
-        checked("decode", answer, (count, subject.cell.dim)).size and answer.dtype.kind != "f"
-    )
+    answer = np.asarray(subject.codec.decode(subject.codec.encode(subject.sample(count))))
+    checked("decode", answer, (count, subject.cell.dim))
+    return float(answer.dtype.kind != "f")
 
 
 def _scored_counts(subject: Subject, sizes: tuple[int, int]) -> float:
     queries, count = sizes
     code = subject.codec.encode(subject.sample(count))
-    return 0.0 * _largest(np.abs(subject.scores(subject.queries(queries), code, count)))
+    answer = subject.scores(subject.queries(queries), code, count)
+    return float(answer.shape != (queries, count))
 
 
 def _zero_vectors(subject: Subject, where: str) -> float:
@@ -369,23 +374,18 @@ def _neighbours(subject: Subject, place: int) -> float:
 
 
 def _rows(subject: Subject, count: int) -> float:
-    """Every row at its place against the same row at the mirrored place, and the halves."""
-    x = subject.isotropic(count)
-    whole = subject.roundtrip(x)
-    mirrored = subject.roundtrip(np.ascontiguousarray(x[::-1]))[::-1]
-    deviation = _largest(differ(mirrored, whole, x))
-    if count <= 300:
-        half = (count + 1) // 2
-        halves = np.concatenate([subject.roundtrip(part) for part in (x[:half], x[half:])])
-        deviation = max(deviation, _largest(differ(halves, whole, x)))
-    return deviation
+    """The first rows of a long batch in a call of their own, against the long batch in the other
+    order: there each row has another place, in a call of another size."""
+    x = subject.isotropic(ROWS[-1])
+    return _largest(differ(subject.roundtrip(x[:count]), subject.mirrored[:count], x[:count]))
 
 
 def _many_rows(subject: Subject, count: int) -> float:
-    """The same for a batch that is too long to be asked three times: mirrored alone."""
+    """A long batch against some of its rows in a call of their own: its two ends, and every
+    97th, so that every place in a block is among them."""
     x = subject.isotropic(count)
-    mirrored = subject.roundtrip(np.ascontiguousarray(x[::-1]))[::-1]
-    return _largest(differ(mirrored, subject.roundtrip(x), x))
+    some = np.unique(np.r_[0:40, 0:count:97, count - 40 : count])
+    return _largest(differ(subject.roundtrip(x)[some], subject.roundtrip(x[some]), x[some]))
 
 
 def _queries(subject: Subject, count: int) -> float:
@@ -472,47 +472,44 @@ def _one_seed(subject: Subject, count: int) -> float:
 
 def _together(subject: Subject, other: str) -> float:
     """A second codec is made and used beside the first: both go on as before."""
-    cell = subject.cell
-    offered = subject.backend.capabilities
+    make, dim = _second(subject, other)
+    x, q = subject.isotropic(4), subject.queries(2)
+    y = inputs.isotropic(subject.rng("second"), 4, dim)
+    scored = hasattr(subject.codec, "inner_products")
+    code = subject.codec.encode(x)
+
+    def first() -> Array:
+        answers = [subject.decode(code, 4), subject.roundtrip(x)]
+        return np.hstack([*answers, subject.scores(q, code, 4).T] if scored else answers)
+
+    before = first()
+    second = make()  # built after the first was used
+
+    def beside() -> Array:
+        return checked("decode", second.decode(second.encode(y)), y.shape)
+
+    alone = beside()
+    return max(_unequal(first(), before), _unequal(beside(), alone))
+
+
+def _second(subject: Subject, other: str) -> tuple[Callable[[], Any], int]:
+    """What makes a codec of another seed, width or dimension, and its dimension."""
+    cell, offered = subject.cell, subject.backend.capabilities
     if other == "seed":
         if not (cell.record.rotated or cell.sketch):
             raise NotImplementedError("the kind has nothing random")
-        second, dim = subject.another(other_seed=1), cell.dim
-    elif other == "width":
-        more = next(
-            (
-                m
-                for m in (1, -1, 2, -2)
-                if 1 <= cell.bits + m <= 8
-                and offered.has(cell.kind, cell.sketch, cell.dim, cell.bits + m)
-            ),
-            None,
-        )
-        if more is None:
-            raise NotImplementedError("the backend offers no other width at this dimension")
-        second, dim = subject.another(more_bits=more), cell.dim
-    else:
-        dims = [d for d in (2 * cell.dim, 64, 128, 80, 32) if d != cell.dim]
-        there = [d for d in dims if offered.has(cell.kind, cell.sketch, d, cell.bits)]
-        if not there:
-            raise NotImplementedError("the backend offers no other dimension at this width")
-        second, dim = None, there[0]
-    x = subject.isotropic(4)
-    q = subject.queries(2)
-    scored = hasattr(subject.codec, "inner_products")
-    code = subject.codec.encode(x)
-    before = subject.decode(code, 4)
-    scores = subject.scores(q, code, 4) if scored else None
-    second = second or subject.another(dim=dim)  # built after the first was used
-    y = inputs.isotropic(subject.rng("second"), 4, dim)
-    there_before = checked("decode", second.decode(second.encode(y)), y.shape)
-    unequal = [_unequal(subject.decode(code, 4), before), _unequal(subject.roundtrip(x), before)]
-    if scores is not None:
-        unequal.append(_unequal(subject.scores(q, code, 4), scores))
-    unequal.append(
-        _unequal(checked("decode", second.decode(second.encode(y)), y.shape), there_before)
-    )
-    return max(unequal)
+        return lambda: subject.another(other_seed=1), cell.dim
+    if other == "width":
+        for more in (1, -1, 2, -2):
+            if 1 <= cell.bits + more <= 8 and offered.has(
+                cell.kind, cell.sketch, cell.dim, cell.bits + more
+            ):
+                return lambda: subject.another(more_bits=more), cell.dim
+        raise NotImplementedError("the backend offers no other width at this dimension")
+    for dim in (2 * cell.dim, 64, 128, 80, 32):
+        if dim != cell.dim and offered.has(cell.kind, cell.sketch, dim, cell.bits):
+            return lambda: subject.another(dim=dim), dim
+    raise NotImplementedError("the backend offers no other dimension at this width")
 
 
 def _memory_kept(subject: Subject, count: int) -> float:
@@ -660,7 +657,7 @@ EDGES = tuple(
         ("rows-of-a-call", ROWS, _rows, flips_tolerance),
         ("many-rows", MANY_ROWS, _many_rows, flips_tolerance),
         ("queries-of-a-call", QUERIES, _queries, query_tolerance),
-        ("keys-of-a-call", (1, 17, 33, 100, 129, 1025), _keys, flips_tolerance),
+        ("keys-of-a-call", (1, 17, 33, 129, 1025), _keys, flips_tolerance),
         ("estimates-are-linear-in-the-query", (-6, 0, 5), _linear, query_tolerance),
         ("plain-queries", (0.0, 1.0), _plain_queries, query_tolerance),
         ("query-dtypes", ("float16", "float64", "bfloat16"), _query_dtypes, query_tolerance),
@@ -670,7 +667,7 @@ EDGES = tuple(
         ("codec-keeps-nothing", (16,), _memory_kept, _half),
         ("short-code-is-refused", (3,), _short_code, _nothing),
         ("code-with-gaps", (3,), _gaps, _nothing),
-        ("memory-is-not-read-before-it-is-written", (0x00, 0xFF, 0x55), _memory_before, _nothing),
+        ("memory-is-not-read-before-it-is-written", (0xFF,), _memory_before, _nothing),
     )
 )
 BY_NAME = {edge.name: edge for edge in EDGES}

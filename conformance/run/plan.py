@@ -113,6 +113,8 @@ def _fits(part: Part, cell: Cell, further: tuple[str, ...]) -> bool:
     """The longest calls are made at SMALLEST_DIM, where beside a default grid nothing else is."""
     if part.experiment == MANY_ROWS:
         return cell.dim == SMALLEST_DIM
+    if part.experiment == "contract":  # takes codecs of many seeds
+        return not further
     return "call-sizes" not in further
 
 
@@ -135,9 +137,12 @@ def _smallest(cells: list[Cell]) -> set[Cell]:
 def _further(
     capabilities: Capabilities, settings: Settings, grid: list[Cell]
 ) -> list[tuple[Cell, tuple[str, ...]]]:
-    """Cells beside the default grid, with the claims that are judged there: FURTHER_DIMS at a
-    middle width, FURTHER_BITS at the smallest dimension, and the longest calls at SMALLEST_DIM."""
+    """Cells beside the default grid, with the claims that are judged there, unless only others are
+    asked for: FURTHER_DIMS at a middle width, FURTHER_BITS at the smallest dimension, and the
+    longest calls at SMALLEST_DIM."""
     found: dict[Cell, tuple[str, ...]] = {}
+    if settings.claims and "every-size" not in settings.claims:
+        return []
     for example in {cell.codec: cell for cell in grid}.values():
         own = [cell for cell in grid if cell.codec == example.codec]
 
