@@ -1,8 +1,7 @@
 """What properties are made of: the codecs that Hypothesis chooses, and how results are compared."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from numpy.typing import NDArray
 
-from kvassay.conformance.isolation.child import Gone
 from kvassay.conformance.measure import inputs
-from kvassay.conformance.measure.cell import BackendHung
+from kvassay.conformance.measure.cell import BackendHung, Cell
+from kvassay.conformance.measure.edges import BY_NAME, Subject
+from kvassay.conformance.measure.edges import differ as differ
+from kvassay.conformance.measure.edges import refuses as refuses
 from kvassay.conformance.protocol import SEEDS, Backend
 from kvassay.reference import theory
 from kvassay.reference.kinds import KINDS
@@ -38,6 +39,12 @@ class Choice:
     def has_seed(self) -> bool:
         """Whether a codec of this kind has anything random: a rotation or a sketch."""
         return KINDS[self.kind].rotated or bool(self.sketch)
+
+    def subject(self, backend: Backend) -> Subject:
+        """The codec that was chosen, as the edges take it."""
+        complete = not self.sketch or backend.capabilities.decode_includes_sketch
+        cell = Cell(self.kind, self.sketch, self.dim, self.bits, complete)
+        return Subject(backend, cell, self.seed)
 
     def codec(self, backend: Backend, more_bits: int = 0, other_seed: int = 0) -> Any:
         options = {"sketch": self.sketch} if self.sketch else {}
@@ -112,6 +119,19 @@ def for_all(check: Callable[[Choice, st.DataObject], None], backend: Backend) ->
         pytest.skip("not applicable: the backend offers no codec that this says anything about")
 
 
+def holds_at_the_edge(name: str, backend: Backend) -> None:
+    """Runs the edge `name` on codecs and with variants that Hypothesis chooses."""
+    edge = BY_NAME[name]
+
+    def check(choice: Choice, data: st.DataObject) -> None:
+        variant = data.draw(st.sampled_from(edge.variants))
+        subject = choice.subject(backend)
+        deviation, limit = edge.measure(subject, variant), edge.limit(subject.cell)
+        assert deviation <= limit, f"deviation {deviation:g}, should be at most {limit:g}"
+
+    for_all(check, backend)
+
+
 def catches(*faults: str) -> Callable[[Any], Any]:
     """Names the faults of kvassay.conformance.faults that the property must fail on."""
 
@@ -134,74 +154,6 @@ def decoded(codec: Any, code: Any) -> Array:
 
 def roundtrip(codec: Any, x: Any) -> Array:
     return decoded(codec, codec.encode(np.asarray(x)))
-
-
-@contextmanager
-def refusal_allowed() -> Iterator[None]:
-    """An exception of the codec ends the block and is no failure: what cannot be represented
-    must be refused. A child process that crashes or hangs has refused nothing."""
-    try:
-        yield
-    except (Gone, BackendHung):
-        raise
-    except Exception:
-        return
-
-
-def refuses(action: Callable[[], Any]) -> bool:
-    """Whether the codec raises, whatever it raises."""
-    with refusal_allowed():
-        action()
-        return False
-    return True
-
-
-def roundtrip_unless_refused(codec: Any, x: Any) -> Array:
-    """The reconstruction of something that a codec may refuse; that example is then dropped."""
-    with refusal_allowed():
-        return roundtrip(codec, x)
-    assume(False)
-    raise AssertionError  # not reached
-
-
-def differ(first: Array, second: Array, x: Any) -> Array:
-    """Squared difference of each row relative to the vector's own energy; 0 for a zero one."""
-    energy = np.sum(np.asarray(x, dtype=np.float64) ** 2, axis=1)
-    squares = np.sum((first - second) ** 2, axis=1)
-    return np.asarray(squares / np.where(energy > 0, energy, 1))
-
-
-def fill_memory(filling: int) -> None:
-    """Leaves freed blocks of all the sizes that a small batch may ask for."""
-    sizes = [count * width for count in range(1, 9) for width in range(2, 1100, 2)]
-    blocks = [np.full(size, filling, dtype=np.uint8) for size in sizes]
-    del blocks
-
-
-def cut(code: Any) -> Any:
-    """`code` with half of each vector's bytes; None if it is not made of arrays or bytes."""
-    if isinstance(code, bytes):
-        return code[: len(code) // 2]
-    if isinstance(code, np.ndarray):
-        half = code.shape[1] // 2 if code.ndim == 2 else 0
-        return np.ascontiguousarray(code[:, :half]) if half else None
-    if isinstance(code, dict):
-        pairs: Any = list(code.items())
-        return _cut_one(pairs, dict)
-    if isinstance(code, (tuple, list)) and not hasattr(code, "_fields"):
-        return _cut_one(list(enumerate(code)), lambda parts: type(code)(v for _, v in parts))
-    if is_dataclass(code) and not isinstance(code, type):
-        pairs = [(each.name, getattr(code, each.name)) for each in fields(code) if each.init]
-        return _cut_one(pairs, lambda parts: replace(code, **dict(parts)))
-    return None
-
-
-def _cut_one(pairs: list[tuple[Any, Any]], join: Callable[[Any], Any]) -> Any:
-    """The same with the first part cut that can be."""
-    for place, (name, part) in enumerate(pairs):
-        if (short := cut(part)) is not None:
-            return join([*pairs[:place], (name, short), *pairs[place + 1 :]])
-    return None
 
 
 def property_name(function: str) -> str:

@@ -4,6 +4,7 @@ Where a delta is wider than sampling alone would need, a comment says what it le
 for: the limits for large d that many implementations use, never what one of them gives.
 """
 
+from kvassay.conformance.claims import edges
 from kvassay.conformance.claims.claim import ENTRY_ALPHA, Claim, Part, always, by_effort
 from kvassay.conformance.measure import Effort, inputs
 from kvassay.conformance.measure.cell import Cell, batch
@@ -296,6 +297,25 @@ CLAIMS: tuple[Claim, ...] = (
         "look at those first.",
     ),
     Claim(
+        id="every-size",
+        sentence="At further dimensions and widths, too, the distortion and the slope of a seed "
+        "lie within the limits that chance leaves a correct codec.",
+        source="ours, as every-seed",
+        of_papers=False,
+        standing="derived",
+        needs=("decode",),
+        kinds=kinds_with("distortion", "slope"),
+        parts=tuple(Part(name, "one seed", name) for name in SEED_PARTS),
+        method="every",
+        prediction=_one_seed,
+        limits=_one_seed_limits,
+        seeds={"quick": 2, "standard": 2, "thorough": 2},
+        delta=always(0.0),
+        meaning="A codec of this dimension or width does not work. If those of others do, look at "
+        "what is special to it: a table or a transform of that size, the packing of that width, "
+        "or a sum that its type does not hold.",
+    ),
+    Claim(
         id="finite-answers",
         sentence="Vectors with norms from 1e-3 to 1e3 of every family get answers without NaN "
         "or infinity.",
@@ -525,5 +545,7 @@ CLAIMS: tuple[Claim, ...] = (
         "it is written.",
     ),
 )
+
+CLAIMS += edges.CLAIMS
 
 BY_ID = {claim.id: claim for claim in CLAIMS}

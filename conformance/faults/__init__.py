@@ -19,6 +19,7 @@ from kvassay.conformance.faults import (  # noqa: F401
     sizes,
     spectral,
     designs,
+    edges,
     harmless,
 )
 

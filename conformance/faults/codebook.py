@@ -145,7 +145,16 @@ class UniformGrid(_Table):
         return np.asarray((np.arange(len(levels)) - half + 0.5) * step)
 
 
-@fault("C-floor", "kvassay", bits=4, caught_by=("distortion", "kv-asymmetry"))
+@fault(
+    "C-floor",
+    "kvassay",
+    bits=4,
+    caught_by=(
+        "distortion",
+        "any-scale",
+        "kv-asymmetry",
+    ),
+)
 class RoundedDown(Scalar):
     """The index is that of the level below, not the nearest."""
 

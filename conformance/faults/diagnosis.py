@@ -22,8 +22,10 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from kvassay.conformance.claims import edges
 from kvassay.conformance.claims.claim import Claim
-from kvassay.conformance.claims.codec import BY_ID, CLAIMS
+from kvassay.conformance.claims.codec import BY_ID
+from kvassay.conformance.claims.codec import CLAIMS as ALL_CLAIMS
 from kvassay.conformance.evidence.schema import KNOWN, Diagnosis, Entry, Match
 from kvassay.conformance.faults.fault import FAULTS, Fault
 from kvassay.conformance.measure.cell import Cell
@@ -33,6 +35,7 @@ from kvassay.conformance.measure.trial import CellTrial
 from kvassay.conformance.statistics.intervals import Interval
 
 SIZES = "size-accounting"
+CLAIMS = [claim for claim in ALL_CLAIMS if claim.id not in edges.BY_ID]  # edges name themselves
 CLOSE = 12  # suspects that are compared in all cells
 SEEDS = 5  # for each fault; two where chance has no part
 SEED = 20_251  # the faults' randomness has nothing to do with that of the run
@@ -55,7 +58,11 @@ def diagnose(
     `advance` is called with what was compared.
     """
     kinds: dict[tuple[str, str], list[Entry]] = defaultdict(list)
-    for entry in entries:
+    there = [entry for entry in entries if entry.id not in edges.BY_ID]
+    beside = {entry.cell for entry in there if entry.id == "every-size"}
+    if any(entry.cell not in beside for entry in there):  # few claims are judged in those
+        there = [entry for entry in there if entry.cell not in beside]
+    for entry in there:
         # Without its sketch a reconstruction says nothing of the sketch's faults.
         if entry.cell.sketch_decoded or "decode" not in BY_ID[entry.id].needs:
             kinds[entry.cell.kind, entry.cell.sketch].append(entry)

@@ -85,7 +85,7 @@ class OffByOne(Scalar):
         return np.roll(super()._levels(code), 1, axis=1)
 
 
-@fault("E-strides", "kvassay")
+@fault("E-strides", "kvassay", caught_by=("any-input",))
 class StridesIgnored(Scalar):
     """The memory of a view is read in order, whatever its strides are."""
 
@@ -94,7 +94,7 @@ class StridesIgnored(Scalar):
         return super().encode(x.ravel(order="K").reshape(x.shape))
 
 
-@fault("E-in-place", "kvassay")
+@fault("E-in-place", "kvassay", caught_by=("any-input",))
 class InPlace(Scalar):
     """Vectors are normalised in place: the caller's cache is spoilt."""
 
@@ -105,7 +105,7 @@ class InPlace(Scalar):
         return code
 
 
-@fault("E-short-code", "kvassay")
+@fault("E-short-code", "kvassay", caught_by=("refusals",))
 class ShortCodeRead(Scalar):
     """A code that is too short is read past its end."""
 
@@ -115,7 +115,7 @@ class ShortCodeRead(Scalar):
         return super()._levels(replace(code, indices=padded))
 
 
-@fault("E-uninitialised", "kvassay")
+@fault("E-uninitialised", "kvassay", caught_by=("codecs-apart",))
 class Uninitialised(Scalar):
     """The tail of the code is not written, so it holds what the memory held before."""
 
@@ -211,7 +211,7 @@ class RawTail(TurboQuantMSE):
         return np.concatenate([rotated, tail[:, 64:]], axis=1)
 
 
-@fault("F08", "weaviate/weaviate#12207")
+@fault("F08", "weaviate/weaviate#12207", caught_by=("refusals",))
 class WidthNotChecked(Scalar):
     """Vectors of another width are cropped or padded without a word."""
 

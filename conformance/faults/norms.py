@@ -59,7 +59,7 @@ class HalfPrecisionSquares(Scalar):
         return replace(code, norms=np.minimum(code.norms, 255.9))
 
 
-@fault("D09", "pytorch/pytorch#192017")
+@fault("D09", "pytorch/pytorch#192017", caught_by=("zero-and-constant",))
 class VanishingEpsilon(Scalar):
     """The epsilon that guards a division is zero in half precision: a zero vector becomes
     NaN."""
@@ -68,7 +68,7 @@ class VanishingEpsilon(Scalar):
         return super().decode(code) + np.where(code.norms == 0, np.nan, 0.0)[:, None]
 
 
-@fault("D-overflow", "workglow-dev/libs#757")
+@fault("D-overflow", "workglow-dev/libs#757", caught_by=("any-scale",))
 class SinglePrecisionSquares(Scalar):
     """The sum of squares is taken in float32: norms beyond 1e19 or below 1e-22 are lost."""
 
@@ -79,7 +79,7 @@ class SinglePrecisionSquares(Scalar):
             return replace(super().encode(x), norms=np.where(np.isfinite(norms), norms, 0.0))
 
 
-@fault("D-half-input", "kvassay")
+@fault("D-half-input", "kvassay", caught_by=("any-input",))
 class HalfPrecisionArithmetic(Scalar):
     """The norm is taken in the precision of the input: in float16 its square overflows at
     256."""
@@ -90,7 +90,17 @@ class HalfPrecisionArithmetic(Scalar):
         return replace(super().encode(x), norms=norms.astype(np.float64))
 
 
-@fault("D-shared", "kvassay", SCALAR, dim=64, caught_by=("distortion", "batch-invariance"))
+@fault(
+    "D-shared",
+    "kvassay",
+    SCALAR,
+    dim=64,
+    caught_by=(
+        "distortion",
+        "batch-invariance",
+        "rows-apart",
+    ),
+)
 class SharedNorm(Scalar):
     """All vectors of a batch share the largest norm."""
 
@@ -99,7 +109,15 @@ class SharedNorm(Scalar):
         return replace(code, norms=np.full(len(x), code.norms.max(initial=0.0)))
 
 
-@fault("D-global", "turboquant-llm 0.1.0", caught_by=("distortion", "batch-invariance"))
+@fault(
+    "D-global",
+    "turboquant-llm 0.1.0",
+    caught_by=(
+        "distortion",
+        "batch-invariance",
+        "rows-apart",
+    ),
+)
 class GridOfTheBatch(TurboQuantMSE):
     """One grid from the least to the largest coordinate of the whole batch, and no norm."""
 

@@ -156,7 +156,11 @@ class SketchIsRotation(TurboQuantProd):
     PROD,
     sketch="gaussian",
     bits=1,
-    caught_by=("qjl-unbiased", "qjl-variance"),
+    caught_by=(
+        "qjl-unbiased",
+        "qjl-variance",
+        "linear-scores",
+    ),
 )
 class AgreementOnly(TurboQuantProd):
     """The estimate counts agreeing signs and never uses the correction: it follows
@@ -175,7 +179,12 @@ class AgreementOnly(TurboQuantProd):
     PROD,
     sketch="gaussian",
     bits=4,
-    caught_by=("qjl-variance", "pi-over-2", "two-pi"),
+    caught_by=(
+        "qjl-variance",
+        "pi-over-2",
+        "two-pi",
+        "linear-scores",
+    ),
 )
 class NotLinearInQuery(TurboQuantProd):
     """A constant is added to every estimate: scaling the query changes the ranking."""
@@ -184,7 +193,14 @@ class NotLinearInQuery(TurboQuantProd):
         return super().inner_products(q, code) + 0.05 * code.norms
 
 
-@fault("A20", "facebookresearch/faiss#4877", PROD, sketch="gaussian", bits=3)
+@fault(
+    "A20",
+    "facebookresearch/faiss#4877",
+    PROD,
+    sketch="gaussian",
+    bits=3,
+    caught_by=("zero-and-constant",),
+)
 class ZeroResidual(TurboQuantProd):
     """A residual of norm zero is divided by: a vector that needs no correction becomes NaN."""
 

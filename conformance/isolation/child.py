@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvassay.conformance.isolation import worker
-from kvassay.conformance.measure.cell import BackendFault, BackendHung
+from kvassay.conformance.measure.cell import BackendFault, BackendGone, BackendHung
 
 LONGEST_LINE = 2**20  # bytes of a reply before its arrays
 LARGEST_ARRAY = 2**28  # bytes; the largest that the suite ever asks for is a hundredth
@@ -32,7 +32,7 @@ DTYPES = {"float16", "float32", "float64", "bool"} | {
 Array = NDArray[Any]
 
 
-class Gone(BackendFault):
+class Gone(BackendGone):
     """The child ended, or said something that is no reply and was ended."""
 
 

@@ -118,6 +118,10 @@ class BackendFault(Exception):
     """The backend answered with something that no claim can be judged on."""
 
 
+class BackendGone(BackendFault):
+    """The process in which the backend lived has ended."""
+
+
 class BackendHung(BackendFault):
     """The backend did not answer in time, and would most likely not do so again."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kvassay.conformance.measure import inputs
+from kvassay.conformance.measure import edges, inputs
 from kvassay.conformance.measure.cell import BackendFault
 from kvassay.conformance.measure.memory import held_bytes
 from kvassay.conformance.measure.trial import (
@@ -326,4 +326,5 @@ EXPERIMENTS: dict[str, Callable[[CellTrial], Statistics]] = {
     "structured": structured,
     "structured slopes": structured_slopes,
     "pure": pure,
+    **edges.EXPERIMENTS,
 }

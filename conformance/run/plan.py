@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
+from kvassay.conformance.claims import edges
 from kvassay.conformance.claims.claim import Part
 from kvassay.conformance.claims.codec import BY_ID, CLAIMS
 from kvassay.conformance.discovery import arguments_for
@@ -13,7 +16,13 @@ from kvassay.reference.kinds import KINDS
 
 DIMS = (64, 80, 128, 576)
 BITS = (1, 2, 3, 4, 5, 6)
+FURTHER_DIMS = (96, 192, 256, 512, 1024)  # beside DIMS, at one width, for the cheap claims
+FURTHER_BITS = (7, 8)  # beside BITS, at the smallest of DIMS on offer
+FURTHER_CLAIMS = ("every-size", "rotation-isometry", "rank-kept", "size-accounting")
 SMALLEST_DIM = 16  # below, two seeds may well share their signs, and limits are far off
+
+
+MANY_ROWS = "many-rows"  # 65,537 of them are cheap at SMALLEST_DIM alone
 
 
 @dataclass(frozen=True)
@@ -83,13 +92,73 @@ def plan(spec: str | Backend, backend: Backend, settings: Settings) -> list[Task
             )
     claims = [BY_ID[name] for name in dict.fromkeys(settings.claims)] or list(CLAIMS)
     tasks = []
-    for cell in _cells(capabilities, settings):
-        planned = tuple((claim.id, part) for claim in claims for part in claim.parts_for(cell))
+    grid = _cells(capabilities, settings)
+    small = _smallest(grid)
+    for cell, further in [(cell, ()) for cell in grid] + _further(capabilities, settings, grid):
+        planned = tuple(
+            (claim.id, part)
+            for claim in claims
+            for part in claim.parts_for(cell)
+            if (claim.id in further if further else _applies(claim.id, cell, cell in small))
+            and _fits(part, cell, further)
+        )
         for claim_id, part in planned:
             BY_ID[claim_id].needed(cell, part.name, settings.effort)  # refuses what cannot be had
         if planned:
             tasks.append(Task(spec, cell, planned, settings.effort, settings.seed))
     return tasks
+
+
+def _fits(part: Part, cell: Cell, further: tuple[str, ...]) -> bool:
+    """The longest calls are made at SMALLEST_DIM, where beside a default grid nothing else is."""
+    if part.experiment == MANY_ROWS:
+        return cell.dim == SMALLEST_DIM
+    if part.experiment == "contract":  # takes codecs of many seeds
+        return not further
+    return "call-sizes" not in further
+
+
+def _applies(claim: str, cell: Cell, smallest: bool) -> bool:
+    """Whether a claim is judged in a cell of the grid: the edges at its smallest dimension,
+    `every-size` where no default grid comes."""
+    if claim == "every-size":
+        return cell.dim not in DIMS or cell.bits not in BITS
+    return smallest or claim not in edges.BY_ID
+
+
+def _smallest(cells: list[Cell]) -> set[Cell]:
+    """Of each kind, sketch and width the cell of the smallest dimension."""
+    found: dict[tuple[str, int], Cell] = {}
+    for cell in sorted(cells, key=lambda cell: -cell.dim):
+        found[cell.codec, cell.bits] = cell
+    return set(found.values())
+
+
+def _further(
+    capabilities: Capabilities, settings: Settings, grid: list[Cell]
+) -> list[tuple[Cell, tuple[str, ...]]]:
+    """Cells beside the default grid, with the claims that are judged there, unless only others are
+    asked for: FURTHER_DIMS at a middle width, FURTHER_BITS at the smallest dimension, and the
+    longest calls at SMALLEST_DIM."""
+    found: dict[Cell, tuple[str, ...]] = {}
+    if settings.claims and "every-size" not in settings.claims:
+        return []
+    for example in {cell.codec: cell for cell in grid}.values():
+        own = [cell for cell in grid if cell.codec == example.codec]
+
+        def add(dim: int, bits: int, claims: tuple[str, ...], cell: Cell = example) -> None:
+            if capabilities.has(cell.kind, cell.sketch, dim, bits):
+                found[replace(cell, dim=dim, bits=bits)] = claims
+
+        middle = min({cell.bits for cell in own}, key=lambda bits: abs(bits - 4))
+        if settings.dims == DIMS:
+            for dim in FURTHER_DIMS:
+                add(dim, middle, FURTHER_CLAIMS)
+            add(SMALLEST_DIM, middle, ("call-sizes",))
+        if settings.bits == BITS:
+            for bits in FURTHER_BITS:
+                add(min(cell.dim for cell in own), bits, FURTHER_CLAIMS)
+    return list(found.items())
 
 
 def _cells(capabilities: Capabilities, settings: Settings) -> list[Cell]:
