@@ -82,7 +82,7 @@ class Uniform:
     def encode(self, x: Array) -> UniformCode:
         """Code of the rows of `x`, (N, d) of any floating dtype, finite. ValueError else."""
         coordinates = self.rotation.forward(require_vectors("x", x, self.dim))
-        groups = coordinates.reshape(len(x), -1, self.group)
+        groups = coordinates.reshape(len(x), self.dim // self.group, self.group)
         lows, highs = groups.min(axis=2), groups.max(axis=2)
         steps = self._steps(lows, highs)
         safe = np.where(steps > 0, steps, 1.0)
@@ -119,7 +119,7 @@ class Uniform:
 
     def _coordinates(self, code: UniformCode) -> Array:
         indices = packing.unpack(code.indices, self.dim, self.bits)
-        groups = indices.reshape(len(code), -1, self.group)
+        groups = indices.reshape(len(code), self.dim // self.group, self.group)
         values = code.lows[:, :, None] + code.steps[:, :, None] * groups
         return np.asarray(values.reshape(len(code), self.dim))
 

@@ -1,7 +1,7 @@
 """hqq: `hqq.core.quantize.Quantizer.quantize(W, nbits, group_size, axis, device)`.
 
-Quantizes the weights of a model and, in transformers, its KV cache; offered as kind `scalar`, the
-baseline without a rotation, although it is not Lloyd-Max.
+Quantizes the weights of a model and, in transformers, its KV cache; offered as kind `scalar`, with
+the design that it has: a uniform grid for each group of 64 coordinates.
 
 b counts     the bits of the integers, 1..6 and 8; the package has no sketch.
 rotates      nobody.
@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvassay.conformance.protocol import Capabilities, Offer
+from kvassay.reference.designs import Design
 
 FloatArray = NDArray[np.floating[Any]]
 Code = tuple[Any, dict[str, Any]]  # packed tensor, meta data with scale and zero
@@ -57,7 +58,13 @@ class Codec:
 class Backend:
     name = "hqq"
     capabilities = Capabilities(
-        offers=(Offer("scalar", bits=(1, 2, 3, 4, 5, 6, 8), multiple_of=GROUP),)
+        offers=(
+            Offer(
+                "scalar",
+                bits=(1, 2, 3, 4, 5, 6, 8),
+                design=Design(grid="uniform", group=GROUP),
+            ),
+        )
     )
 
     def __init__(self) -> None:

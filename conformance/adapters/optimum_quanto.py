@@ -1,7 +1,7 @@
 """optimum-quanto (imports as `optimum.quanto`): `MaxOptimizer` and `quantize_weight`.
 
-Quantizes the weights of a model and, in transformers, its KV cache; offered as kind `scalar`, the
-baseline without a rotation, although it is not Lloyd-Max.
+Quantizes the weights of a model and, in transformers, its KV cache; offered as kind `scalar`, with
+the design that it has: a uniform grid for each vector.
 
 b counts     the bits of the integers, 2 or 4 (8 bits are another, symmetric quantizer); the package
              has no sketch.
@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvassay.conformance.protocol import Capabilities, Offer
+from kvassay.reference.designs import Design
 
 FloatArray = NDArray[np.floating[Any]]
 Code = tuple[Any, ...]  # tensors: packed integers (rows, d), scale (N, 1), shift (N, 1)
@@ -60,7 +61,9 @@ class Codec:
 
 class Backend:
     name = "optimum-quanto"
-    capabilities = Capabilities(offers=(Offer("scalar", bits=(2, 4)),))
+    capabilities = Capabilities(
+        offers=(Offer("scalar", bits=(2, 4), design=Design(grid="uniform")),)
+    )
 
     def __init__(self) -> None:
         self.version = version(self.name)

@@ -311,6 +311,7 @@ CLAIMS: tuple[Claim, ...] = (
         limits=_one_seed_limits,
         seeds={"quick": 2, "standard": 2, "thorough": 2},
         delta=always(0.0),
+        laws=("single_seeds",),
         meaning="A codec of this dimension or width does not work. If those of others do, look at "
         "what is special to it: a table or a transform of that size, the packing of that width, "
         "or a sum that its type does not hold.",
