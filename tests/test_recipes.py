@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from kvassay.conformance import Capabilities, Settings, check
+from kvassay.conformance.claims import edges
 from kvassay.conformance.claims import claim as claims
 from kvassay.conformance.claims import codec as catalogue
 from kvassay.conformance.doors.cli import main
@@ -98,6 +99,7 @@ def test_a_kind_is_held_to_the_claims_whose_laws_it_has(tmp_path):
     expected = {"distortion", "every-seed", "qjl-unbiased"}
     expected |= {"coordinate-law", "rotation-isometry", "rank-kept"}
     expected |= {"size-accounting", "batch-invariance", "determinism", "finite-answers"}
+    expected |= set(edges.BY_ID)
     assert set(judged) == expected
 
 

@@ -57,7 +57,9 @@ class Claim:
     if `at_most`, the band has no lower end. `scatter(cell, part, effort)` is one seed's expected
     relative standard deviation, from which the number of seeds follows. `laws` are those that the
     kind must have in the design of the cell, and where `applies(cell, part)` is false the part says
-    nothing about the cell.
+    nothing about the cell. `never_negative` is a "ratio" of squares over a fixed count: where every
+    seed lies far above the band, the claim is violated however wide the interval
+    (design.beyond_all).
     """
 
     id: str
@@ -75,6 +77,7 @@ class Claim:
     limits: Callable[[Cell, str, Effort], Band] | None = None
     seeds: Mapping[Effort, int] = field(default_factory=dict)
     at_most: bool = False
+    never_negative: bool = False
     fewest_bits: int = 1
     laws: tuple[str, ...] = ()
     applies: Callable[[Cell, str], bool] = lambda cell, part: True
@@ -130,6 +133,15 @@ class Claim:
         verdict = intervals.compare(interval, band)
         unfinished = len(values) < self.needed(cell, part, effort)
         return "undecided" if verdict == "conforms" and unfinished else verdict, interval
+
+    def beyond_all(
+        self, values: Sequence[Any], cell: Cell, part: str, effort: Effort, alpha: float
+    ) -> bool:
+        """Whether every seed lies too far above the band, at level `alpha`."""
+        if not (self.never_negative and alpha):
+            return False
+        ratios = [top / bottom for top, bottom in values]
+        return design.beyond_all(ratios, self.band(cell, part, effort).high, alpha)
 
     def smallest_violation(
         self, count: int, cell: Cell, part: str, effort: Effort, alpha: float

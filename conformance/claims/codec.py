@@ -272,8 +272,11 @@ CLAIMS: tuple[Claim, ...] = (
         prediction=_distortion,
         delta=_distortion_delta,
         scatter=_distortion_scatter,
-        meaning="Above: the table, the scale, the norm or the inverse is wrong. Below: more "
-        "is stored than was counted, or nothing is quantized.",
+        never_negative=True,
+        meaning="Above: the table, the scale, the norm or the inverse is wrong. Below: "
+        "reconstructions are stretched to the vector's norm, which shows at few dimensions; a "
+        "sketch is declared gaussian and is orthogonal (then qjl-variance is below, too: declare "
+        "it so); more is stored than was counted; or nothing is quantized.",
     ),
     Claim(
         id="every-seed",
@@ -452,7 +455,9 @@ CLAIMS: tuple[Claim, ...] = (
         prediction=_variance,
         delta=_variance_delta,
         scatter=_variance_scatter,
-        meaning="The sketch is not of the family stated, has another number of rows, or its "
+        never_negative=True,
+        meaning="The sketch is not of the family stated (an orthogonal one has about a third of a "
+        "gaussian one's variance: declare what it is), has another number of rows, or its "
         "noise is not that of one sign a row.",
     ),
     Claim(

@@ -52,8 +52,8 @@ CLAIMS: tuple[Claim, ...] = (
         "keeps its direction.",
         "decode",
         ("zero-vectors", "constant-vectors"),
-        "A norm or a range of 0 is divided by or stands for the whole vector, an offset is kept, or "
-        "what was there before is not overwritten; or all vectors come out wrong, which other "
+        "A norm or a range of 0 is divided by or stands for the whole vector, an offset is kept, "
+        "or what was there before is not overwritten; or all vectors come out wrong, which other "
         "claims then say too.",
     ),
     _claim(

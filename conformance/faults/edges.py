@@ -123,7 +123,7 @@ class QueryInBfloat16(Scalar):
     def inner_products(self, q: Array, code: Code) -> Array:
         bits = np.ascontiguousarray(q, dtype=np.float32).view(np.uint32)
         rounded = ((bits + np.uint32(0x8000)) & np.uint32(0xFFFF0000)).view(np.float32)
-        return super().inner_products(rounded, code)
+        return super().inner_products(rounded.astype(np.float64), code)
 
 
 @fault("N-nan", "kvassay", caught_by=("refusals",))

@@ -173,6 +173,12 @@ class Renormalised(Scalar):
     inner_products = property()
 
 
+@fault("D-renormalised-small", "kvassay", dim=64, caught_by=("distortion",))
+class RenormalisedAtFewDimensions(Renormalised):
+    """The reconstruction is stretched to the norm of the vector: at few dimensions and four bits
+    the error falls a few per cent below that of the levels as they are."""
+
+
 @fault("D-nan", "kvassay", caught_by=("finite-answers",))
 class NanOnOneHot(Scalar):
     """A vector with one coordinate alone becomes NaN: the spread of its coordinates divides."""

@@ -11,7 +11,7 @@ makes the variant say nothing, and "not applicable" where all are refused.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import isfinite
 from typing import Any, TypeVar
 from zlib import crc32
@@ -96,11 +96,11 @@ class Subject:
     def roundtrip(self, x: Any, finite: bool = True) -> Array:
         return self.decode(self.codec.encode(x), len(x), finite)
 
-    def scores(self, q: Any, code: Any, count: int) -> Array:
+    def scores(self, q: Any, code: Any, count: int, finite: bool = True) -> Array:
         own = getattr(self.codec, "inner_products", None)
         if own is None:
             raise NotImplementedError("the codec offers no inner_products")
-        return checked("inner_products", own(q, code), (len(q), count))
+        return checked("inner_products", own(q, code), (len(q), count), finite)
 
     @property
     def has_levels(self) -> bool:
@@ -212,11 +212,11 @@ def _zero_vectors(subject: Subject, where: str) -> float:
     x = subject.sample(3)
     if where == "after others":
         subject.roundtrip(x)
-        return _largest(np.abs(subject.roundtrip(np.zeros_like(x))))
+        return _largest(np.abs(subject.roundtrip(np.zeros_like(x), finite=False)))
     x[1] = 0
     code = subject.codec.encode(x)
     if where == "scores":
-        return _largest(np.abs(subject.scores(subject.queries(2), code, 3)[:, 1]))
+        return _largest(np.abs(subject.scores(subject.queries(2), code, 3, finite=False)[:, 1]))
     result = subject.decode(code, 3, finite=False)
     if subject.has_levels and not np.any(result[0] != 0):
         return 1.0  # all is zero
@@ -287,7 +287,7 @@ def _sign(subject: Subject, count: int) -> float:
 
 def _memory_layout(subject: Subject, layout: str) -> float:
     x = subject.isotropic(6)
-    views = {
+    views: dict[str, Callable[[], Vectors]] = {
         "reversed": lambda: x[::-1],
         "strided": lambda: np.repeat(x, 2, axis=0)[::2],
         "columns": lambda: np.repeat(x, 2, axis=1)[:, ::2],
@@ -371,7 +371,7 @@ def _neighbours(subject: Subject, place: int) -> float:
 
     for exponent in (20, 10, 5):
         try:
-            result = allowed(lambda exponent=exponent: louder(2.0**exponent))
+            result = allowed(partial(louder, 2.0**exponent))
         except Refused:
             if exponent == 5:
                 raise
@@ -508,17 +508,17 @@ def _second(subject: Subject, other: str) -> tuple[Callable[[], Any], int]:
     if other == "seed":
         if not (cell.record.rotated or cell.sketch):
             raise NotImplementedError("the kind has nothing random")
-        return lambda: subject.another(other_seed=1), cell.dim
+        return partial(subject.another, other_seed=1), cell.dim
     if other == "width":
         for more in (1, -1, 2, -2):
             if 1 <= cell.bits + more <= 8 and offered.has(
                 cell.kind, cell.sketch, cell.dim, cell.bits + more
             ):
-                return lambda: subject.another(more_bits=more), cell.dim
+                return partial(subject.another, more_bits=more), cell.dim
         raise NotImplementedError("the backend offers no other width at this dimension")
     for dim in (2 * cell.dim, 64, 128, 80, 32):
         if dim != cell.dim and offered.has(cell.kind, cell.sketch, dim, cell.bits):
-            return lambda: subject.another(dim=dim), dim
+            return partial(subject.another, dim=dim), dim
     raise NotImplementedError("the backend offers no other dimension at this width")
 
 

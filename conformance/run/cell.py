@@ -131,6 +131,8 @@ def _judge(item: _Open, values: list[Any], task: Task, look: Look) -> None:
     if not all(map(isfinite, (interval.estimate, interval.low, interval.high))):
         item.settle("error", "the answers are too large to be judged")
         return
+    if verdict == "undecided" and claim.beyond_all(values, cell, name, task.effort, look.beyond):
+        verdict = "violates"
     if verdict == "undecided":
         verdict = "" if item.looks else "inconclusive"
     count = len(values)

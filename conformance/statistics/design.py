@@ -1,6 +1,7 @@
 """How many seeds: sample sizes, looks, and what a number of seeds can detect."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import ceil, sqrt
@@ -15,16 +16,19 @@ MOST_SEEDS = 20_000
 # When to look, in shares of the planned seeds, and the share of an entry's alpha spent there.
 # Most is kept for the planned look. Earlier ones, with few seeds and wide quantiles, get little;
 # later ones are for a codec that is only nearly right, or scatters more than predicted.
-SCHEDULE = ((0.5, 0.05), (0.75, 0.15), (1, 0.4), (1.5, 0.1), (2, 0.1), (3, 0.1), (4, 0.1))
+SCHEDULE = ((0.5, 0.05), (0.75, 0.15), (1, 0.4), (1.5, 0.1), (2, 0.1), (3, 0.1), (4, 0.099))
+BEYOND_SHARE = 0.001  # of alpha, at the last look: that every seed lies beyond the band
 PLANNED_SHARE = dict(SCHEDULE)[1]
 
 
 @dataclass(frozen=True)
 class Look:
-    """After how many seeds the evidence is judged, and at which alpha."""
+    """After how many seeds the evidence is judged, and at which alpha: that of its interval, and
+    that of `beyond_all`."""
 
     seeds: int
     alpha: float
+    beyond: float = 0.0
 
 
 def smallest_violation(
@@ -66,11 +70,33 @@ def needed(delta: float, scatter: float, alpha: float, beta: float) -> int:
 
 def looks(count: int, alpha: float) -> list[Look]:
     """The looks for `count` planned seeds. Their alphas add up to `alpha`: by the union bound
-    the intervals of all looks hold together, whatever the dependence between them."""
+    the intervals of all looks hold together, whatever the dependence between them; the last one
+    leaves a share to `beyond_all`."""
     spent: dict[int, float] = defaultdict(float)
     for share, part in SCHEDULE:
         spent[max(FEWEST_SEEDS, ceil(count * share))] += alpha * part
-    return [Look(seeds, part) for seeds, part in sorted(spent.items())]
+    last = max(spent)
+    return [
+        Look(seeds, part, alpha * BEYOND_SHARE if seeds == last else 0.0)
+        for seeds, part in sorted(spent.items())
+    ]
+
+
+def beyond_all(values: Sequence[float], high: float, alpha: float) -> bool:
+    """Whether every one of these values, one a seed, lies so far above `high` that their mean
+    cannot be `high` or less: an exact test at level `alpha` for values that are never negative.
+
+    By Markov's inequality a value that is never negative and has a mean of at most `high` exceeds
+    c high with probability 1/c at most. n independent ones all do with probability c^-n at most,
+    which is alpha for c = alpha^(-1/n). Nothing else is assumed of their law: an interval may be
+    wider than its estimate where the values scatter over orders of magnitude.
+
+    >>> beyond_all([40.0, 5000.0, 90.0] * 20, high=1.0, alpha=2e-10)
+    True
+    >>> beyond_all([1.2] * 60, high=1.0, alpha=2e-10)
+    False
+    """
+    return bool(min(values) > high * alpha ** (-1 / len(values)))
 
 
 def share_excluded(count: int, miss: float = 0.05) -> float:

@@ -61,7 +61,7 @@ def test_looks_increase_and_spend_alpha_once(count, alpha):
     assert seeds == sorted(set(seeds))
     assert seeds[-1] >= 4 * count
     assert seeds[0] >= FEWEST_SEEDS >= 20
-    assert sum(look.alpha for look in looks) == pytest.approx(alpha)
+    assert sum(look.alpha + look.beyond for look in looks) == pytest.approx(alpha)
     assert next(look.alpha for look in looks if look.seeds >= count) >= 0.4 * alpha * 0.999
 
 
