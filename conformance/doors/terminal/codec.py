@@ -16,6 +16,7 @@ from kvassay.conformance.claims.codec import BY_ID, CLAIMS
 from kvassay.conformance.evidence.deviations import Agreement
 from kvassay.conformance.evidence.schema import COUNTED, Diagnosis, Entry, Report
 from kvassay.conformance.faults import BY_ID as FAULTS_BY_ID
+from kvassay.conformance.faults.families import family_of, likely
 from kvassay.conformance.run.plan import Settings
 from kvassay.conformance.statistics.design import share_excluded
 
@@ -28,7 +29,7 @@ STYLES = {
 }
 
 
-LIKELY = 3  # faults that fit which are shown
+LIKELY = 3  # families that fit which are shown
 SHOWN = 6  # violations of one claim that are shown in full
 
 
@@ -61,16 +62,21 @@ def show_report(
 
 
 def _looks_like(diagnosis: Diagnosis) -> Iterator[Text]:
-    """The known faults that fit, or that none does."""
-    where = diagnosis.codec + ", size" * diagnosis.sizes
+    """The families of faults that fit, what to look at first and known cases; or that none does."""
+    where = f"Looks like: {diagnosis.codec + ', size' * diagnosis.sizes}: "
     if not diagnosis.matches:
-        near = diagnosis.near
-        near_text = f" (nearest, {near.fit:.0%}: {near.fault})" if near else ""
-        yield Text(f"Looks like: {where}: no known fault{near_text}", style="bold yellow")
-    for match in diagnosis.matches[:LIKELY]:
-        text = FAULTS_BY_ID[match.fault].text
-        lead = f"Looks like: {where}: {match.fault}, which explains {match.fit:.0%}: "
-        yield Text.assemble((lead, "bold yellow"), text)
+        lead = Text(f"{where}no known fault.", style="bold yellow")
+        if near := diagnosis.near:
+            family = family_of(near.fault)
+            lead.append(f" The nearest explains {near.fit:.0%}: {family.sentence}")
+        yield lead
+    for each in likely(diagnosis.matches)[:LIKELY]:
+        yield Text(f"{where}{each.family.sentence}", style="bold yellow")
+        yield Text(f"  It explains {each.fit:.0%}. Look first at {each.family.look}")
+        best, *others = (match.fault for match in each.matches)
+        text = FAULTS_BY_ID[best].text if best in FAULTS_BY_ID else "not known here."
+        also = f" Others like it: {words.listed(others)}." if others else ""
+        yield Text(f"  As in {best}: {text}{also}", style="dim")
 
 
 def _agreement(agreement: Agreement) -> Iterator[Text]:
