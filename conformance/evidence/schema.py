@@ -27,7 +27,7 @@ SCHEMA = 2
 COUNTED = ("conforms", "violates", "inconclusive", "not applicable", "error")
 FOUND = (*COUNTED, "agrees", "differs", "undecided")
 
-KNOWN = 0.95  # the least share that a fault must explain to be named
+KNOWN = 0.9  # the least share that a fault must explain to be named
 
 Number = Annotated[float, Meta(ge=-1e300, le=1e300)]
 Share = Annotated[float, Meta(ge=0, le=1)]

@@ -5,7 +5,7 @@ the cells of the run that they were measured in. A fault *fits* by the share of 
 that it explains: 1 - |found - fault|^2 / |found|^2, coordinates weighted by how well they are
 known; of its forms the one counts that fits best. A violation that the fault does not have
 counts against it, and so does one that only the fault has; what lies within its band on both
-sides does not count.
+sides, as far as chance lets one tell, does not count.
 
 What a code takes in memory and what it says are two matters, so sizes are diagnosed apart.
 """
@@ -28,6 +28,7 @@ SIZES = "size-accounting"
 BLUR = 0.3  # of a coordinate: implementations with one fault differ otherwise, too
 BLUR_ON_STRUCTURE = 1.0  # where one Hadamard round and a dense rotation differ by themselves
 BAND = asinh(1.0)  # the coordinate of the band's edge
+SURE = 2.0  # standard errors by which a coordinate must lie beyond it
 CAUGHT_BY = {fault.id: set(fault.caught_by) for fault in FAULTS}
 
 
@@ -95,7 +96,8 @@ def _fits(entries: Sequence[Entry], cells: Sequence[Cell], known: Signatures) ->
     structured = np.array([part in STRUCTURED for _, part in known.places])
     blur = np.where(structured, BLUR_ON_STRUCTURE, BLUR)
     weight: Array = 1 / (blur**2 + doubt**2 + its_doubt**2)
-    matters = np.maximum(np.abs(seen), np.abs(there)) > BAND  # never where nothing was seen
+    beyond = np.maximum(np.abs(seen) - SURE * doubt, np.abs(there) - SURE * its_doubt)
+    matters = beyond > BAND  # never where nothing was seen
     weight = np.where(matters, weight, 0.0)
     left = np.sum(weight * np.nan_to_num(seen - there) ** 2, axis=(1, 2))
     whole = np.sum(weight * np.nan_to_num(seen) ** 2, axis=(1, 2))

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from kvassay.conformance.faults.fault import present
+from kvassay.conformance.faults import rotation
+from kvassay.conformance.faults.fault import FAULTS, present
 from kvassay.reference import hadamard, packing
 from kvassay.reference.codecs import Code, Scalar, TurboQuantMSE, TurboQuantProd
 from kvassay.reference.sphere import Array
@@ -310,3 +311,11 @@ class _AlwaysAnotherNorm(TurboQuantProd):
     def encode(self, x: Array) -> Code:
         code = super().encode(x)
         return replace(code, residual_norms=np.random.permutation(present(code.residual_norms)))  # noqa: NPY002
+
+
+# The reference rotates a query and compares it with the code; others decode, and then see in their
+# scores, too, what is wrong with the way back.
+for each in FAULTS:
+    if each.codec_class.__module__ == rotation.__name__:
+        decoding = {"inner_products": property()}
+        shade(each.id)(type(f"{each.codec_class.__name__}Decoded", (each.codec_class,), decoding))

@@ -29,6 +29,7 @@ STYLES = {
 }
 
 
+HINT = 0.5  # share of the deviation from which a fault that does not fit is worth a look
 LIKELY = 3  # families that fit which are shown
 SHOWN = 6  # violations of one claim that are shown in full
 
@@ -70,6 +71,8 @@ def _looks_like(diagnosis: Diagnosis) -> Iterator[Text]:
             family = family_of(near.fault)
             lead.append(f" The nearest explains {near.fit:.0%}: {family.sentence}")
         yield lead
+        if near and near.fit > HINT:
+            yield Text(f"  If it is that, look first at {family.look}")
     for each in likely(diagnosis.matches)[:LIKELY]:
         yield Text(f"{where}{each.family.sentence}", style="bold yellow")
         yield Text(f"  It explains {each.fit:.0%}. Look first at {each.family.look}")
