@@ -1,8 +1,7 @@
 """The function door of `kvassay check`: cells checked, violations diagnosed, all of it recorded."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from kvassay.conformance.evidence.write import Record, header
 from kvassay.conformance.faults.diagnosis import diagnose as diagnosed
 from kvassay.conformance.protocol import Backend
 from kvassay.conformance.run import check as run
-from kvassay.conformance.run.execution import process_pool
 from kvassay.conformance.run.plan import Settings
 
 
@@ -25,7 +23,6 @@ def check(
     record: Path | None = None,
     diagnose: bool = False,
     on_entry: Callable[[Entry], None] = lambda entry: None,
-    on_suspect: Callable[[str], None] = lambda what: None,
 ) -> Report:
     """Holds `backend`, a name, a "module:factory" or an object, against the claims.
 
@@ -36,9 +33,8 @@ def check(
     exists, it must be of the same run, which then goes on from there, and one that is complete
     is only read.
 
-    `on_entry` is called with each entry as soon as its cell is done, in the order of the plan,
-    `on_suspect` with each known fault that was compared. ValueError for a backend, settings or
-    record that cannot be used.
+    `on_entry` is called with each entry as soon as its cell is done, in the order of the plan.
+    ValueError for a backend, settings or record that cannot be used.
 
     >>> from kvassay.conformance import Settings, check
     >>> report = check("zero", Settings(dims=(64,), bits=(2,), claims=("distortion",)))
@@ -54,19 +50,6 @@ def check(
         )
         made = [line for line in kept.made if isinstance(line, Diagnosis)]
         if diagnose and report.counts["violates"] and not kept.complete:
-            with _pool(executor, workers) as pool:
-                made = diagnosed(report.entries, pool, advance=on_suspect)
+            made = diagnosed(report.entries)
         kept.finish(made, report.counts)
     return replace(report, diagnoses=tuple(made))
-
-
-@contextmanager
-def _pool(executor: Executor | None, workers: int | None) -> Iterator[Executor | None]:
-    if executor is not None or workers is None:
-        yield executor
-        return
-    pool = process_pool(workers)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)

@@ -11,6 +11,7 @@ from kvassay.conformance.evidence.lines import clean
 from kvassay.conformance.evidence.runs import CheckRun, KillTable
 from kvassay.conformance.evidence.schema import COUNTED, Diagnosis, Entry
 from kvassay.conformance.faults import BY_ID
+from kvassay.conformance.faults.families import family_of, likely
 from kvassay.conformance.run.plan import BITS, DIMS
 from kvassay.reference.kinds import JUDGED, STUDIED
 from kvassay.reports import controls as known_controls
@@ -195,23 +196,30 @@ def _resolves(judged: Sequence[Entry], method: str) -> str:
 
 def _looks(diagnosis: Diagnosis) -> Looks:
     where = diagnosis.codec + (", bytes" if diagnosis.sizes else ", answers")
+    cells = ", ".join(diagnosis.cells)
     if not diagnosis.matches:
         sentence = "No known fault explains this."
         if near := diagnosis.near:
-            sentence += f" The nearest explains {near.fit:.0%} of it. {_fault(near.fault)}"
-        return Looks(where, sentence, ", ".join(diagnosis.cells))
-    best, *others = diagnosis.matches
-    sentence = f"{_fault(best.fault)} It explains {_share(best.fit)} of the deviation."
-    if others:
-        names = [f"{match.fault} ({_share(match.fit)})" for match in others]
-        sentence += f" So may: {words.listed(names)}; from outside they are not told apart."
-    return Looks(where, sentence, ", ".join(diagnosis.cells))
+            family = family_of(near.fault)
+            sentence += f" The nearest explains {near.fit:.0%} of it: {family.sentence}"
+            sentence += f" ({family.id}, {near.fault})"
+        return Looks(where, sentence, cells)
+    best, *others = likely(diagnosis.matches)
+    sentence = (
+        f"{best.family.sentence} It explains {_share(best.fit)} of the deviation. "
+        f"Look first at {best.family.look} As in {_fault(best.matches[0].fault)}"
+    )
+    if like := [match.fault for match in best.matches[1:]]:
+        sentence += f" Others like it: {words.listed(like)}."
+    for other in others:
+        sentence += f" It may also be this ({_share(other.fit)}): {other.family.sentence}"
+    return Looks(where, sentence, cells)
 
 
 def _best(diagnosis: Diagnosis) -> str:
-    """The fault that fits best, and those that fit as well but for a hundredth."""
-    best = diagnosis.matches[0]
-    near = [match.fault for match in diagnosis.matches if match.fit >= best.fit - 0.01]
+    """The family that fits best, and those that fit as well but for a hundredth."""
+    best, *others = likely(diagnosis.matches)
+    near = [each.family.id for each in (best, *others) if each.fit >= best.fit - 0.01]
     return " or ".join(near[:3]) + (f" or {len(near) - 3} more" if len(near) > 3 else "")
 
 

@@ -27,7 +27,7 @@ SCHEMA = 2
 COUNTED = ("conforms", "violates", "inconclusive", "not applicable", "error")
 FOUND = (*COUNTED, "agrees", "differs", "undecided")
 
-KNOWN = 0.95  # the least share that a fault must explain to be named
+KNOWN = 0.9  # the least share that a fault must explain to be named
 
 Number = Annotated[float, Meta(ge=-1e300, le=1e300)]
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -145,11 +145,13 @@ def entry_options(claim: str, cell: Cell, effort: str, seed: int) -> str:
     return f"--claim {claim} {cell.command_options} --effort {effort} --seed {seed}"
 
 
-class Match(Struct, frozen=True, forbid_unknown_fields=True):
-    """A known fault and the share of the deviation that it explains."""
+class Match(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A known fault, the share of the deviation that it explains, and its family: faults that
+    come to the same thing from outside."""
 
     fault: str
     fit: Share
+    family: str = ""
 
 
 class Diagnosis(_Line, frozen=True, tag="diagnosis"):

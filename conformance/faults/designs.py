@@ -45,21 +45,6 @@ class SmallerBlocks(_Scaled):
         super().__init__(dim, bits, seed, replace(design, rotation="block-8"))
 
 
-@fault(
-    "M-none-renormalised",
-    "TheTom/turboquant_plus#15",
-    bits=2,
-    caught_by=("qjl-unbiased",),
-)
-class RenormalisedInSecret(Scaled):
-    """The reconstruction is stretched to the length of the vector, and no design says so."""
-
-    alone = True
-
-    def __init__(self, dim: int, bits: int, seed: int, **options: Any) -> None:
-        super().__init__(dim, bits, seed, "hadamard", "unit")
-
-
 @fault("M-unbiased-inverted", "kvassay", bits=2, design=UNBIASED, caught_by=("qjl-unbiased",))
 class InvertedFactor(_Scaled):
     """The factor that makes the product with the vector exact is multiplied by where it is to be

@@ -33,7 +33,9 @@ KNOWN_CLAIMS = {claim.id for claim in CLAIMS} | {claim.id for claim in PAPERS}
 class Fault:
     """One fault, and a backend that has it. `source` names the tracker it was seen in,
     `caught_by` the claims that must catch it. An equivalent change has a `proof`, which says
-    why the codec follows the same law."""
+    why the codec follows the same law. If `shared`, it stands in a part that the kinds of a
+    backend have in common (a table, a rotation, a packing), so that all of them have it; else
+    in a codec of its own kind alone."""
 
     id: str
     text: str
@@ -46,6 +48,7 @@ class Fault:
     caught_by: tuple[str, ...] = ()
     proof: str = ""
     design: Design = AS_IN_THE_PAPERS
+    shared: bool = False
 
     @property
     def name(self) -> str:
@@ -71,20 +74,22 @@ class Fault:
         nearest = next(k for k in (PROD, MSE, SCALAR) if issubclass(self.codec_class, BASES[k]))
         return tuple(BASES)[tuple(BASES).index(nearest) :]
 
-    def put_into(self, kind: str, sketch: str) -> "Fault":
-        """The same fault in a codec of another kind."""
-        return replace(self, kind=kind, sketch=sketch)
+    def put_into(self, kind: str, sketch: str, shared: bool = False) -> "Fault":
+        """The same fault in a codec of another kind, and in those beside it if `shared`."""
+        return replace(self, kind=kind, sketch=sketch, shared=shared)
 
     def codec(self, kind: str, dim: int, bits: int, seed: int, **options: Any) -> Any:
-        """The faulty codec for its kind; the correct one beside it for the others."""
-        if kind != self.kind and kind not in BASES:
+        """The faulty codec for its kind, and if `shared` for all that can have it; the correct
+        one beside it for the others."""
+        faulty = kind == self.kind or (self.shared and kind in self.kinds)
+        if not faulty and kind not in BASES:
             return reference.backend().codec(kind, dim, bits, seed, **options)
         if self.design != AS_IN_THE_PAPERS:
             return self.codec_class(dim, bits, seed, self.design)
         if kind == SPECTRAL:
             return self.codec_class(options.pop("calibration"), bits, seed=seed, **options)
         base, made = BASES[kind], self.codec_class
-        if kind != self.kind:
+        if not faulty:
             made = base
         elif not issubclass(made, base):
             made = type(made.__name__, (made, base), {})

@@ -20,12 +20,11 @@ MADE = Diagnosis("scalar", "", False, ("scalar d=64 b=2",), (Match("K10", 0.97),
 
 @pytest.fixture
 def quickly_diagnosed(monkeypatch):
-    """In place of measuring all known faults; what it returns is how often it was asked."""
+    """In place of the diagnosis; what it returns is how often it was asked."""
     asked = []
 
-    def diagnosed(entries, executor, advance):
+    def diagnosed(entries):
         asked.append(len(entries))
-        advance("K10 scalar d=64 b=2")
         return [MADE]
 
     monkeypatch.setattr(assay, "diagnosed", diagnosed)

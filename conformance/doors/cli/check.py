@@ -30,7 +30,7 @@ from kvassay.reference.kinds import JUDGED, SKETCHES
 
 if TYPE_CHECKING:
     from kvassay.conformance.evidence.deviations import Agreement, Deviation
-    from kvassay.conformance.evidence.schema import Entry, Report
+    from kvassay.conformance.evidence.schema import Diagnosis, Entry, Report
     from kvassay.conformance.protocol import Backend
     from kvassay.conformance.run.plan import Settings
 
@@ -260,7 +260,6 @@ class _Run:
                     record=record,
                     diagnose=not (output.no_diagnosis or self.settings.claims),
                     on_entry=on_entry,
-                    on_suspect=lambda what: advance(f"as {what}?"),
                 )
             except (KeyboardInterrupt, BrokenExecutor):
                 return self._what_is_left(output)
@@ -292,8 +291,26 @@ def _print_json(report: "Report", agreement: "Agreement | None", stopped: bool =
 
     result: dict[str, Any] = {"backend": report.name, "version": report.version, **report.counts}
     result["stopped"] = stopped
-    result["diagnoses"] = [plain(diagnosis) for diagnosis in report.diagnoses]
+    result["diagnoses"] = [_diagnosis(diagnosis) for diagnosis in report.diagnoses]
     if agreement is not None:
         result["deviations"] = agreement.summary
     result["claims"] = [plain(entry) for entry in report.entries]
     click.echo(json.dumps(result, allow_nan=False, indent=1))
+
+
+def _diagnosis(diagnosis: "Diagnosis") -> dict[str, Any]:
+    """A diagnosis with what its families say: the families first, then their faults."""
+    from kvassay.conformance.evidence.schema import plain
+    from kvassay.conformance.faults.families import likely
+
+    families = [
+        {
+            "family": each.family.id,
+            "fit": each.fit,
+            "sentence": each.family.sentence,
+            "look_first_at": each.family.look,
+            "faults": [match.fault for match in each.matches],
+        }
+        for each in likely(diagnosis.matches)
+    ]
+    return {"families": families, **plain(diagnosis)}

@@ -17,6 +17,7 @@ from kvassay.conformance.evidence.deviations import Agreement
 from kvassay.conformance.evidence.schema import COUNTED, Diagnosis, Entry, Report
 from kvassay.conformance.faults import BY_ID as FAULTS_BY_ID
 from kvassay.conformance.faults.declared import undeclared
+from kvassay.conformance.faults.families import family_of, likely
 from kvassay.conformance.measure.cell import Cell
 from kvassay.conformance.run.plan import Settings
 from kvassay.conformance.statistics.design import share_excluded
@@ -31,7 +32,8 @@ STYLES = {
 }
 
 
-LIKELY = 3  # faults that fit which are shown
+HINT = 0.5  # share of the deviation from which a fault that does not fit is worth a look
+LIKELY = 3  # families that fit which are shown
 SHOWN = 6  # violations of one claim that are shown in full
 
 
@@ -68,16 +70,23 @@ def show_report(
 
 
 def _looks_like(diagnosis: Diagnosis) -> Iterator[Text]:
-    """The known faults that fit, or that none does."""
-    where = diagnosis.codec + ", size" * diagnosis.sizes
+    """The families of faults that fit, what to look at first and known cases; or that none does."""
+    where = f"Looks like: {diagnosis.codec + ', size' * diagnosis.sizes}: "
     if not diagnosis.matches:
-        near = diagnosis.near
-        near_text = f" (nearest, {near.fit:.0%}: {near.fault})" if near else ""
-        yield Text(f"Looks like: {where}: no known fault{near_text}", style="bold yellow")
-    for match in diagnosis.matches[:LIKELY]:
-        text = FAULTS_BY_ID[match.fault].text
-        lead = f"Looks like: {where}: {match.fault}, which explains {match.fit:.0%}: "
-        yield Text.assemble((lead, "bold yellow"), text)
+        lead = Text(f"{where}no known fault.", style="bold yellow")
+        if near := diagnosis.near:
+            family = family_of(near.fault)
+            lead.append(f" The nearest explains {near.fit:.0%}: {family.sentence}")
+        yield lead
+        if near and near.fit > HINT:
+            yield Text(f"  If it is that, look first at {family.look}")
+    for each in likely(diagnosis.matches)[:LIKELY]:
+        yield Text(f"{where}{each.family.sentence}", style="bold yellow")
+        yield Text(f"  It explains {each.fit:.0%}. Look first at {each.family.look}")
+        best, *others = (match.fault for match in each.matches)
+        text = FAULTS_BY_ID[best].text if best in FAULTS_BY_ID else "not known here."
+        also = f" Others like it: {words.listed(others)}." if others else ""
+        yield Text(f"  As in {best}: {text}{also}", style="dim")
 
 
 def _agreement(agreement: Agreement) -> Iterator[Text]:
