@@ -80,13 +80,16 @@ def _looks_like(diagnosis: Diagnosis) -> Iterator[Text]:
         yield lead
         if near and near.fit > HINT:
             yield Text(f"  If it is that, look first at {family.look}")
-    for each in likely(diagnosis.matches)[:LIKELY]:
-        yield Text(f"{where}{each.family.sentence}", style="bold yellow")
-        yield Text(f"  It explains {each.fit:.0%}. Look first at {each.family.look}")
-        best, *others = (match.fault for match in each.matches)
-        text = FAULTS_BY_ID[best].text if best in FAULTS_BY_ID else "not known here."
-        also = f" Others like it: {words.listed(others)}." if others else ""
-        yield Text(f"  As in {best}: {text}{also}", style="dim")
+        return
+    first, *others = likely(diagnosis.matches)[:LIKELY]
+    yield Text(f"{where}{first.family.sentence}", style="bold yellow")
+    yield Text(f"  It explains {first.fit:.0%}. Look first at {first.family.look}")
+    best, *like = (match.fault for match in first.matches)
+    text = FAULTS_BY_ID[best].text if best in FAULTS_BY_ID else "not known here."
+    also = f" Others like it: {words.listed(like)}." if like else ""
+    yield Text(f"  As in {best}: {text}{also}", style="dim")
+    for other in others:
+        yield Text(f"  This explains {other.fit:.0%}, too: {other.family.sentence}")
 
 
 def _agreement(agreement: Agreement) -> Iterator[Text]:
