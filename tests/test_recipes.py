@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from kvassay.conformance import Capabilities, Settings, check
-from kvassay.conformance.claims import edges
 from kvassay.conformance.claims import claim as claims
 from kvassay.conformance.claims import codec as catalogue
+from kvassay.conformance.claims import edges
 from kvassay.conformance.doors.cli import main
 from kvassay.conformance.faults import fault as faults
 from kvassay.conformance.faults.kills import kill
