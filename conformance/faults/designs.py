@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kvassay.conformance.faults.fault import MSE, SCALAR, fault
+from kvassay.conformance.faults.fault import SCALAR, fault
 from kvassay.reference import hadamard
 from kvassay.reference.codecs import Code
 from kvassay.reference.designed import Scaled, Uniform
@@ -167,22 +167,3 @@ class NothingRotated(_Scaled):
     def __init__(self, dim: int, bits: int, seed: int, design: Design) -> None:
         super().__init__(dim, bits, seed, replace(design))
         self.rotation = hadamard.Unrotated(dim)
-
-
-@fault(
-    "same-unit-late",
-    "kvassay",
-    MSE,
-    bits=2,
-    design=UNIT,
-    proof="the levels have the same length whenever it is taken",
-)
-class LengthWhenDecoded(_Scaled):
-    """The reconstruction is stretched when it is decoded, not when it is encoded."""
-
-    def _factors(self, coordinates: Array, levels: Array) -> Array:
-        return np.ones(len(levels))
-
-    def _coordinates(self, code: Code) -> Array:
-        levels = super()._coordinates(code)
-        return np.asarray(levels / np.linalg.norm(levels, axis=1, keepdims=True))

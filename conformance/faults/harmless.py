@@ -10,7 +10,11 @@ import numpy as np
 from kvassay.conformance.faults.fault import PROD, fault, signs_of
 from kvassay.reference import packing, qjl
 from kvassay.reference.codecs import Code, Scalar, TurboQuantMSE, TurboQuantProd
+from kvassay.reference.designed import Scaled
+from kvassay.reference.designs import Design
 from kvassay.reference.sphere import Array
+
+UNIT = Design(scale="unit")
 
 
 @fault("same-dense", "kvassay", proof="a Haar rotation has exactly the law that the table is for")
@@ -97,3 +101,21 @@ class TiesDown(Scalar):
         super().__init__(*arguments, **options)
         above = np.nextafter(self.book.thresholds, np.inf)
         self.book = replace(self.book, thresholds=above)
+
+
+@fault(
+    "same-unit-late",
+    "kvassay",
+    bits=2,
+    design=UNIT,
+    proof="the levels have the same length whenever it is taken",
+)
+class LengthWhenDecoded(Scaled):
+    """A codec that is declared to keep the length stretches when it decodes."""
+
+    def __init__(self, dim: int, bits: int, seed: int, design: Design) -> None:
+        super().__init__(dim, bits, seed, design.rotation, "none")
+
+    def _coordinates(self, code: Code) -> Array:
+        levels = super()._coordinates(code)
+        return np.asarray(levels / np.linalg.norm(levels, axis=1, keepdims=True))

@@ -218,7 +218,7 @@ def test_an_error_is_shown_once_with_its_place(own_backend, tmp_path, monkeypatc
 def test_claims_lists_them_all():
     result = run("claims")
     assert result.exit_code == 0
-    assert "34 claims of the papers, 6 of the suite's own" in result.stdout
+    assert "34 claims of the papers, 16 of the suite's own" in result.stdout
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)

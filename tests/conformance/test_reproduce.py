@@ -293,4 +293,4 @@ def test_explain_tells_about_a_studied_claim():
     for part in ("d = 1024", "reported", "pathology", "10 / 40 / 200", "kvassay reproduce --claim"):
         assert part in text
     listed = run("claims").stdout
-    assert "34 claims of the papers, 6 of the suite" in listed
+    assert "34 claims of the papers, 16 of the suite" in listed

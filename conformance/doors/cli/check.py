@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -170,10 +171,11 @@ def check(backend: str | None, workers: int | None, **options: Any) -> None:
         run = _Run(spec, found, settings, planned, workers)
         report = run.checked(output, kept)
         agreement = compare(known, report.entries) if known is not None else None
+        others = [] if output.no_diagnosis or settings.claims else _undeclared(report, settings)
         if output.as_json:
-            _print_json(report, agreement)
+            _print_json(report, agreement, undeclared=others)
         else:
-            show_report(report, settings, report.diagnoses, agreement)
+            show_report(report, settings, report.diagnoses, agreement, others)
         write_report(known, run.stopped)  # last: if it cannot be written, the verdict is there
     sys.exit(report.exit_code if agreement is None else agreement.exit_code(report))
 
@@ -283,7 +285,19 @@ class _Run:
         return report
 
 
-def _print_json(report: "Report", agreement: "Agreement | None", stopped: bool = False) -> None:
+def _undeclared(report: "Report", settings: "Settings") -> list[str]:
+    """What the backend could declare of its design so that less violates, as sentences."""
+    from kvassay.conformance.faults.declared import undeclared
+
+    return [str(other) for other in undeclared(report.entries, settings.effort)]
+
+
+def _print_json(
+    report: "Report",
+    agreement: "Agreement | None",
+    stopped: bool = False,
+    undeclared: Sequence[str] = (),
+) -> None:
     """The report as one JSON object; `stopped` says that entries that were planned are missing."""
     import json
 
@@ -292,6 +306,7 @@ def _print_json(report: "Report", agreement: "Agreement | None", stopped: bool =
     result: dict[str, Any] = {"backend": report.name, "version": report.version, **report.counts}
     result["stopped"] = stopped
     result["diagnoses"] = [_diagnosis(diagnosis) for diagnosis in report.diagnoses]
+    result["undeclared"] = list(undeclared)
     if agreement is not None:
         result["deviations"] = agreement.summary
     result["claims"] = [plain(entry) for entry in report.entries]

@@ -16,7 +16,6 @@ from kvassay.conformance.claims.codec import BY_ID, CLAIMS
 from kvassay.conformance.evidence.deviations import Agreement
 from kvassay.conformance.evidence.schema import COUNTED, Diagnosis, Entry, Report
 from kvassay.conformance.faults import BY_ID as FAULTS_BY_ID
-from kvassay.conformance.faults.declared import undeclared
 from kvassay.conformance.faults.families import family_of, likely
 from kvassay.conformance.measure.cell import Cell
 from kvassay.conformance.run.plan import Settings
@@ -42,6 +41,7 @@ def show_report(
     settings: Settings,
     diagnoses: Sequence[Diagnosis],
     agreement: Agreement | None,
+    undeclared: Sequence[str] = (),
 ) -> None:
     """The table, then each finding, what it looks like, what could not be judged, then the
     sentence, and apart from that whether it was expected."""
@@ -53,8 +53,8 @@ def show_report(
             by_claim[entry.id].append(entry)
     for claim_id, entries in by_claim.items():
         console.print(_finding(BY_ID[claim_id], entries))
-    for other in undeclared(report.entries, settings.effort):
-        console.print(Text.assemble(("Looks like: ", "bold yellow"), str(other)))
+    for other in undeclared:
+        console.print(Text.assemble(("Looks like: ", "bold yellow"), other))
     for diagnosis in diagnoses:
         for line in _looks_like(diagnosis):
             console.print(line)
