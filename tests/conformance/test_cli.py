@@ -218,7 +218,7 @@ def test_an_error_is_shown_once_with_its_place(own_backend, tmp_path, monkeypatc
 def test_claims_lists_them_all():
     result = run("claims")
     assert result.exit_code == 0
-    assert "33 claims of the papers, 5 of the suite's own" in result.stdout
+    assert "33 claims of the papers, 15 of the suite's own" in result.stdout
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)

@@ -293,4 +293,4 @@ def test_explain_tells_about_a_studied_claim():
     for part in ("d = 1024", "reported", "pathology", "10 / 40 / 200", "kvassay reproduce --claim"):
         assert part in text
     listed = run("claims").stdout
-    assert "33 claims of the papers, 5 of the suite" in listed
+    assert "33 claims of the papers, 15 of the suite" in listed
