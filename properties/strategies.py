@@ -126,6 +126,7 @@ def holds_at_the_edge(name: str, backend: Backend) -> None:
     def check(choice: Choice, data: st.DataObject) -> None:
         variant = data.draw(st.sampled_from(edge.variants))
         subject = choice.subject(backend)
+        _ = subject.codec  # that it cannot be made is no refusal of an input
         deviation, limit = edge.measure(subject, variant), edge.limit(subject.cell)
         assert deviation <= limit, f"deviation {deviation:g}, should be at most {limit:g}"
 

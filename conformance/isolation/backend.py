@@ -136,6 +136,8 @@ class RemoteCodec:
         return code.number
 
     def _inner_products(self, q: Array, code: RemoteCode) -> Array:
+        if q.dtype != np.float32:
+            raise BackendFault(f"inner_products: the protocol sends float32 alone, got {q.dtype}")
         return self._array("inner_products", [q], code=self._here(code))
 
     def _rotate(self, x: Array) -> Array:

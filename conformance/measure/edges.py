@@ -10,6 +10,7 @@ makes the variant say nothing, and "not applicable" where all are refused.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property, partial
 from math import isfinite
@@ -316,15 +317,15 @@ def _input_left_alone(subject: Subject, count: int) -> float:
     x, q = subject.sample(count), subject.queries(3)
     before = x.copy(), q.copy()
     code = subject.codec.encode(x)
-    if hasattr(subject.codec, "inner_products"):
-        subject.codec.inner_products(q, code)
+    with suppress(NotImplementedError):
+        subject.scores(q, code, count)
     return float(np.any(x != before[0]) or np.any(q != before[1]))
 
 
 def _wrong_width(subject: Subject, change: str) -> float:
-    dim = subject.cell.dim
+    codec, dim = subject.codec, subject.cell.dim
     wrong = {"one less": dim - 1, "one more": dim + 1, "twice": 2 * dim}[change]
-    return float(not refuses(lambda: subject.codec.encode(np.ones((2, wrong), np.float32))))
+    return float(not refuses(lambda: codec.encode(np.ones((2, wrong), np.float32))))
 
 
 def _non_finite(subject: Subject, value: float) -> float:
@@ -485,12 +486,13 @@ def _together(subject: Subject, other: str) -> float:
     make, dim = _second(subject, other)
     x, q = subject.isotropic(4), subject.queries(2)
     y = inputs.isotropic(subject.rng("second"), 4, dim)
-    scored = hasattr(subject.codec, "inner_products")
     code = subject.codec.encode(x)
 
     def first() -> Array:
         answers = [subject.decode(code, 4), subject.roundtrip(x)]
-        return np.hstack([*answers, subject.scores(q, code, 4).T] if scored else answers)
+        with suppress(NotImplementedError):
+            answers.append(subject.scores(q, code, 4).T)
+        return np.hstack(answers)
 
     before = first()
     second = make()  # built after the first was used
@@ -620,6 +622,7 @@ class Edge:
 
     def worst(self, subject: Subject) -> float:
         """The largest deviation over the variants. NotImplementedError where all say nothing."""
+        _ = subject.codec  # that it cannot be made is no refusal of an input
         found, silent = [], NotImplementedError("there is nothing to try")
         for variant in self.variants:
             try:
