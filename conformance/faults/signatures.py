@@ -75,26 +75,27 @@ class Form:
     shared: bool = False
 
     def made(self, kind: str, sketch: str) -> Fault:
-        """The backend that has it. KeyError or IndexError for a fault or shade there is not."""
-        known = {fault.id: fault for fault in FAULTS}[self.fault]
-        if self.shade:
-            known = replace(known, codec_class=SHADES[self.fault][self.shade - 1])
-        return known.put_into(kind, sketch, self.shared)
+        """The backend that has it. StopIteration or IndexError where there is no such form."""
+        known = next(fault for fault in FAULTS if fault.id == self.fault)
+        return _shaded(known, self.shade).put_into(kind, sketch, self.shared)
 
 
-def forms(kind: str, sketch: str, faults: Sequence[Fault] | None = None) -> list[Form]:
-    """All forms that faults can have in such a codec, in the order of `faults`, or of FAULTS."""
+def _shaded(fault: Fault, shade: int) -> Fault:
+    return replace(fault, codec_class=SHADES[fault.id][shade - 1]) if shade else fault
+
+
+def forms(kind: str, sketch: str) -> list[Form]:
+    """All forms that faults can have in such a codec, in the order of FAULTS."""
     found = []
-    for fault in FAULTS if faults is None else faults:
+    for fault in FAULTS:
         if fault.proof or fault.kind == SPECTRAL:
             continue
         for shade in range(len(SHADES.get(fault.id, ())) + 1):
-            made = Form(fault.id, shade).made(kind, sketch)
-            if kind in made.kinds:
-                beside = KINDS[kind].without_sketch
-                found += [Form(fault.id, shade, shared) for shared in (False, True)][
-                    : 1 + (beside in made.kinds)
-                ]
+            able = _shaded(fault, shade).kinds
+            if kind in able:
+                found.append(Form(fault.id, shade))
+                if KINDS[kind].without_sketch in able:
+                    found.append(Form(fault.id, shade, shared=True))
     return found
 
 
