@@ -6,7 +6,8 @@ import pytest
 
 from kvassay.conformance import discovery
 from kvassay.conformance.evidence.deviations import load
-from kvassay.conformance.faults.diagnosis import contrasting
+from kvassay.conformance.faults.diagnosis import compared
+from kvassay.conformance.faults.signatures import shipped
 from kvassay.conformance.measure.cell import Cell
 from kvassay.conformance.run.cell import run_cell
 from kvassay.conformance.run.plan import Settings, Task, plan
@@ -69,7 +70,7 @@ def test_a_backend_is_given_the_options_of_a_cell(monkeypatch):
     (entry,) = run_cell(replace(task, spec=backend, cell=GROUPED))
     assert backend.asked == {"group": 32, "scale": 0.5}
     assert entry.verdict == "conforms"
-    assert contrasting([entry]) == [GROUPED]
+    assert compared([entry], shipped()["scalar", ""]) == [GROUPED]
 
 
 def test_a_deviation_can_be_narrowed_by_any_option(tmp_path):

@@ -266,9 +266,17 @@ def test_a_violation_is_diagnosed_and_the_diagnosis_recorded(tmp_path, monkeypat
     cell = ["--kind", "turboquant-mse", "--dim", "64", "--bits", "2", "--effort", "quick"]
     result = run("check", "faulty:backend", *cell, "--record", "r.jsonl")
     assert result.exit_code == 1
-    assert "Looks like: turboquant-mse: B" in result.stdout
+    shown = " ".join(result.stdout.split())
+    family = "Decoding does not undo the rotation that encoding applied."
+    assert f"Looks like: turboquant-mse: {family} It explains " in shown
+    assert "Look first at the inverse: unrotate(rotate(x)) must be x." in shown
+    assert shown.index(family) < shown.index("As in B")  # a member of the family, after it
     kinds = [json.loads(line)["record"] for line in (tmp_path / "r.jsonl").read_text().splitlines()]
     assert kinds[-2:] == ["diagnosis", "footer"]
+    found = json.loads(run("check", "faulty:backend", *cell, "--json").stdout)["diagnoses"][0]
+    assert found["families"][0]["family"] == found["matches"][0]["family"] == "wrong-inverse"
+    assert "unrotate" in found["families"][0]["look_first_at"]
+    assert "B21" in found["families"][0]["faults"]
     result = run("check", "faulty:backend", *cell, "--no-diagnosis")
     assert "Looks like" not in result.stdout
     result = run("check", "faulty:backend", *cell, "--claim", "distortion")

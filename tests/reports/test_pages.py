@@ -87,6 +87,8 @@ def test_conformance_page_says_what_the_record_says(tmp_path, records, all_contr
         assert f'id="figure-{figure}"' in text
     for heading in ("Not tested", "How it was run", "What it looks like"):
         assert heading in text
+    assert "More bits are stored than the width says. It explains 97% of the deviation." in text
+    assert "Look first at the width that the codec really uses" in text
 
 
 def test_controls_that_were_not_run_are_named_with_their_command(plain):
