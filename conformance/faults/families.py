@@ -53,6 +53,12 @@ FAMILIES: tuple[Family, ...] = (
         ("A11",),
     ),
     Family(
+        "other-sketch",
+        "The sketch is orthogonal, and a gaussian one is declared.",
+        "the offer: a sketch with orthonormal rows is declared as orthogonal.",
+        ("A-family",),
+    ),
+    Family(
         "sketch-rows",
         "The sketch has another number of rows than d.",
         "the number of rows (and of sign bits) of the sketch.",
@@ -162,7 +168,7 @@ FAMILIES: tuple[Family, ...] = (
         "What is decoded is stretched to the norm of the vector.",
         "whether decode restores the exact norm on purpose: this is another design, with a larger "
         "error and another slope than 1 - D.",
-        ("D-renormalised",),
+        ("D-renormalised", "D-renormalised-small"),
     ),
     Family(
         "stored-norm",
@@ -232,6 +238,18 @@ FAMILIES: tuple[Family, ...] = (
         "nbytes: it counts all that decoding needs, norms and scales included, and nothing "
         "else is kept in the code.",
         ("E10-undeclared", "K01", "K03"),
+    ),
+    Family(
+        "whole-numbers",
+        "What is decoded is rounded to whole numbers.",
+        "the type of what decode returns.",
+        ("N-whole-numbers",),
+    ),
+    Family(
+        "one-size",
+        "One dimension or one width alone does not work.",
+        "what is special to that size: its table, its transform, its packing, its index type.",
+        ("N-seven-bits", "N-one-size"),
     ),
 )
 
