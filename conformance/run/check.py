@@ -8,7 +8,7 @@ from kvassay.conformance.evidence.schema import Entry, Report
 from kvassay.conformance.evidence.write import Record
 from kvassay.conformance.protocol import Backend
 from kvassay.conformance.run.cell import failed, own_entries, run_cell
-from kvassay.conformance.run.execution import in_processes, one_thread, submitted
+from kvassay.conformance.run.execution import in_processes, one_thread, submitted, undisturbed
 from kvassay.conformance.run.plan import Settings, Task, plan
 
 
@@ -38,10 +38,11 @@ def check(
     done = record.resume(tasks, lambda task: len(task.planned), take) if record else 0
     with one_thread():
         for result in _results(tasks[done:], executor, workers):
-            if record:
-                for entry in result:
-                    record.write(entry)
-            keep(result)
+            with undisturbed():  # what stands in the record is also told
+                if record:
+                    for entry in result:
+                        record.write(entry)
+                keep(result)
     planned = sum(len(task.planned) for task in tasks)
     return Report(loaded.name, loaded.version, planned, tuple(entries))
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context
-from typing import TypeVar
+from threading import current_thread, main_thread
+from typing import Any, TypeVar
 
 from kvassay.conformance.isolation import worker
 
@@ -84,6 +85,24 @@ def _start_process() -> None:
     worker.die_with_parent()
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Ctrl-C, and what acts as Ctrl-C, waits for the end of what is in here."""
+    here = current_thread() is main_thread()  # Python runs handlers in no other
+    handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM) if here}
+    before = {each: handler for each, handler in handlers.items() if callable(handler)}
+    came: list[tuple[Any, ...]] = []
+    for each in before:
+        signal.signal(each, lambda *arguments: came.append(arguments))
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    if came:
+        before[signal.Signals(came[0][0])](*came[0])
 
 
 @contextmanager
