@@ -7,6 +7,7 @@ from kvassay.conformance.doors.cli.faults import faults
 from kvassay.conformance.doors.cli.lists import backends, claims, devices, explain
 from kvassay.conformance.doors.cli.report import report
 from kvassay.conformance.doors.cli.reproduce import reproduce
+from kvassay.conformance.doors.cli.vectors import vectors
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 96})
@@ -18,5 +19,5 @@ def main() -> None:
     """
 
 
-for command in (check, reproduce, report, backends, devices, claims, explain, faults):
+for command in (check, reproduce, report, backends, devices, claims, explain, faults, vectors):
     main.add_command(command)

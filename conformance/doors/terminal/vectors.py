@@ -1,0 +1,57 @@
+"""Judged vectors on the terminal."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from kvassay.conformance.faults import BY_ID
+from kvassay.conformance.vectors.judge import GROUPS, Judged, Status
+
+MOST = 12  # wrong answers in full
+STATUSES: tuple[Status, ...] = ("right", "wrong", "skipped", "missing")
+
+
+def show_vectors(judged: Sequence[Judged]) -> None:
+    """A row for each group, the wrong answers, and the faults that would give them."""
+    console = Console()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("group")
+    for status in STATUSES:
+        table.add_column(status, justify="right")
+    for group in GROUPS:
+        counts = Counter(each.status for each in judged if each.group == group)
+        if counts:
+            table.add_row(group, *(str(counts[status] or "·") for status in STATUSES))
+    console.print(table)
+    wrong = [each for each in judged if each.status == "wrong"]
+    for each in wrong[:MOST]:
+        console.print(Text(f"{each.group} {each.id}: {each.about}", style="bold red"))
+        console.print(f"  {escape(each.text)}", highlight=False)
+        if each.suggests:
+            console.print(f"  the answer of fault {', '.join(each.suggests[:4])}", highlight=False)
+    if len(wrong) > MOST:
+        console.print(f"and {len(wrong) - MOST} more; --json has all")
+    _show_suggestions(console, wrong)
+    counts = Counter(each.status for each in judged)
+    text = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
+    style = "bold red" if wrong else "bold yellow" if counts["missing"] else "bold green"
+    console.print(Text(f"{len(judged)} vectors: {text}", style=style))
+
+
+def _show_suggestions(console: Console, wrong: Sequence[Judged]) -> None:
+    if not wrong:
+        return
+    explained = Counter(fault for each in wrong for fault in each.suggests)
+    if not explained:
+        console.print("No known fault gives such an answer.")
+    for fault, count in explained.most_common(3):
+        what = escape(BY_ID[fault].text)
+        console.print(
+            f"Looks like {fault}, which gives {count} of {len(wrong)} wrong answers: {what}",
+            highlight=False,
+        )
