@@ -51,7 +51,7 @@ class Asked:
 @dataclass(frozen=True)
 class Judged:
     """What became of one vector: where it is wrong, or why it was skipped, in `text`; and the
-    faults that give just this answer."""
+    faults that give just this answer. `flags` are those that the vector shows."""
 
     id: str
     group: str
@@ -59,6 +59,7 @@ class Judged:
     status: Status
     text: str = ""
     suggests: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
 
 
 def asked(groups: Sequence[str] = (), folder: Path = SHIPPED) -> list[Asked]:
@@ -93,8 +94,7 @@ def judge(vectors: Iterable[Asked], paths: Iterable[Path]) -> list[Judged]:
             if answer.id in there:
                 raise ValueError(f"{str(path)!r} answers {answer.id}, which was answered already")
             there[answer.id] = answer, data
-    judged = [_judged(each, there.get(each.id)) for each in vectors]
-    return _most_alike(judged)
+    return [_judged(each, there.get(each.id)) for each in vectors]
 
 
 def asked_of(command: str, groups: Sequence[str] = ()) -> list[Judged]:
@@ -109,7 +109,16 @@ def asked_of(command: str, groups: Sequence[str] = ()) -> list[Judged]:
             out = Path(folder, f"{group}.json")
             _run([*words, str(SHIPPED / f"{group}.json"), str(out)], group)
             judged += judge(asked([group]), [out] if out.exists() else [])
-    return _most_alike(judged)
+    return judged
+
+
+def looks_like(judged: Sequence[Judged]) -> dict[str, int]:
+    """The faults that give wrong answers, and how many. Those come first that explain most and
+    would not have made wrong what is right; one that speaks more against than for is left out."""
+    explained = Counter(fault for each in judged for fault in each.suggests)
+    against = Counter(fault for each in judged if each.status == "right" for fault in each.flags)
+    ranked = sorted(explained, key=lambda fault: against[fault] - explained[fault])
+    return {fault: explained[fault] for fault in ranked if explained[fault] > against[fault]}
 
 
 def exit_code(judged: Iterable[Judged]) -> int:
@@ -151,7 +160,8 @@ def _right(expected: Expected, data: memoryview) -> Right:
 
 
 def _judged(each: Asked, there: "tuple[Answer, memoryview] | None") -> Judged:
-    result = Judged(each.id, each.question.group, each.question.text, "missing")
+    asks = each.question
+    result = Judged(each.id, asks.group, asks.text, "missing", flags=each.flags)
     if there is None:
         return result
     answer, data = there
@@ -211,10 +221,3 @@ def _same(right: Right, fault: Array | None, answer: Array | None) -> bool:
     with np.errstate(invalid="ignore"):
         near |= np.isclose(answer, fault, rtol=1e-4, atol=0, equal_nan=True)
     return bool(near.all())
-
-
-def _most_alike(judged: list[Judged]) -> list[Judged]:
-    """The same with the faults of each in the order of how many wrong answers they explain."""
-    counts = Counter(fault for each in judged for fault in each.suggests)
-    order = {fault: -count for fault, count in counts.items()}
-    return [replace(e, suggests=tuple(sorted(e.suggests, key=order.__getitem__))) for e in judged]

@@ -161,7 +161,7 @@ def test_where_it_differs_is_said(asked, tmp_path):
     result = run("--verify", write_answers(tmp_path, right), "--group", "pack")
     assert result.exit_code == 1
     assert f"packed[1, 1] is {packed[1, 1]}, should be {packed[1, 1] ^ 1}" in result.stdout
-    assert "No known fault gives such an answer" in result.stdout
+    assert "No known fault gives such answers" in result.stdout
 
 
 def test_a_wrong_shape_a_missing_output_and_nan_are_wrong(asked, tmp_path):

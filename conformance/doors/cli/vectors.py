@@ -78,6 +78,9 @@ def _print_json(judged: list[Any]) -> None:
     from collections import Counter
     from dataclasses import asdict
 
+    from kvassay.conformance.vectors.judge import looks_like
+
     counts = Counter(each.status for each in judged)
     result = {status: counts[status] for status in ("right", "wrong", "skipped", "missing")}
-    click.echo(json.dumps({**result, "vectors": [asdict(each) for each in judged]}, indent=1))
+    found = {"looks_like": looks_like(judged), "vectors": [asdict(each) for each in judged]}
+    click.echo(json.dumps({**result, **found}, indent=1))

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kvassay.conformance.faults import BY_ID
-from kvassay.conformance.vectors.judge import GROUPS, Judged, Status
+from kvassay.conformance.vectors.judge import GROUPS, Judged, Status, looks_like
 
 MOST = 12  # wrong answers in full
 STATUSES: tuple[Status, ...] = ("right", "wrong", "skipped", "missing")
@@ -29,27 +29,27 @@ def show_vectors(judged: Sequence[Judged]) -> None:
             table.add_row(group, *(str(counts[status] or "·") for status in STATUSES))
     console.print(table)
     wrong = [each for each in judged if each.status == "wrong"]
+    suspects = looks_like(judged)
     for each in wrong[:MOST]:
         console.print(Text(f"{each.group} {each.id}: {each.about}", style="bold red"))
         console.print(f"  {escape(each.text)}", highlight=False)
-        if each.suggests:
-            console.print(f"  the answer of fault {', '.join(each.suggests[:4])}", highlight=False)
+        if like := [fault for fault in suspects if fault in each.suggests]:
+            console.print(f"  the answer of fault {', '.join(like[:4])}", highlight=False)
     if len(wrong) > MOST:
         console.print(f"and {len(wrong) - MOST} more; --json has all")
-    _show_suggestions(console, wrong)
+    _show_suspects(console, wrong, suspects)
     counts = Counter(each.status for each in judged)
     text = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
     style = "bold red" if wrong else "bold yellow" if counts["missing"] else "bold green"
     console.print(Text(f"{len(judged)} vectors: {text}", style=style))
 
 
-def _show_suggestions(console: Console, wrong: Sequence[Judged]) -> None:
+def _show_suspects(console: Console, wrong: Sequence[Judged], suspects: dict[str, int]) -> None:
     if not wrong:
         return
-    explained = Counter(fault for each in wrong for fault in each.suggests)
-    if not explained:
-        console.print("No known fault gives such an answer.")
-    for fault, count in explained.most_common(3):
+    if not suspects:
+        console.print("No known fault gives such answers.")
+    for fault, count in list(suspects.items())[:3]:
         what = escape(BY_ID[fault].text)
         console.print(
             f"Looks like {fault}, which gives {count} of {len(wrong)} wrong answers: {what}",
