@@ -3,6 +3,7 @@
 import click
 
 from kvassay.conformance.doors.cli.check import check
+from kvassay.conformance.doors.cli.diff import diff
 from kvassay.conformance.doors.cli.faults import faults
 from kvassay.conformance.doors.cli.lists import backends, claims, devices, explain
 from kvassay.conformance.doors.cli.report import report
@@ -19,5 +20,16 @@ def main() -> None:
     """
 
 
-for command in (check, reproduce, report, backends, devices, claims, explain, faults, vectors):
+for command in (
+    check,
+    reproduce,
+    report,
+    diff,
+    backends,
+    devices,
+    claims,
+    explain,
+    faults,
+    vectors,
+):
     main.add_command(command)
