@@ -2,6 +2,7 @@
 
 import click
 
+from kvassay.conformance.doors.cli.badge import badge
 from kvassay.conformance.doors.cli.check import check
 from kvassay.conformance.doors.cli.diff import diff
 from kvassay.conformance.doors.cli.faults import faults
@@ -24,12 +25,13 @@ for command in (
     check,
     reproduce,
     report,
+    badge,
     diff,
+    vectors,
     backends,
     devices,
     claims,
     explain,
     faults,
-    vectors,
 ):
     main.add_command(command)

@@ -34,7 +34,7 @@ def show_difference(found: Difference) -> None:
     if len(found.changes) > MOST:
         console.print(f"and {len(found.changes) - MOST} more; --json has all")
     counts = Counter(change.what for change in found.changes)
-    parts = [f"{counts[what]} {what}" for what in ORDER if counts[what]] or ["no change"]
+    parts = [f"{what}: {counts[what]}" for what in ORDER if counts[what]] or ["no change"]
     verdict = "something got WORSE" if found.worse else "nothing got worse"
     console.print(
         Text(
