@@ -8,9 +8,11 @@ what a fault changes after that stays changed.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from kvassay.conformance.faults.fault import Fault, WithExtra
 from kvassay.conformance.vectors.schema import Array, Parameters
@@ -23,6 +25,16 @@ from kvassay.reference.lloyd_max import codebook
 from kvassay.reference.spectral import Spectral, calibrate
 
 Outputs = dict[str, Array]
+
+
+@cache
+def _pools() -> ThreadpoolController:
+    return ThreadpoolController()  # what it finds out takes longer than an answer
+
+
+def _one_thread() -> Any:
+    """BLAS in one thread: arrays are small, and how many threads there are changes last bits."""
+    return _pools().limit(limits=1, user_api="blas")
 
 
 class NoAnswer(Exception):
@@ -82,7 +94,8 @@ def can_answer(question: Question, fault: Fault) -> bool:
 def answered(question: Question, fault: Fault | None = None) -> Outputs:
     """The outputs, float64 or whole numbers. NoAnswer where the codec has no such method, or its
     codes are not the reference's; whatever else the fault raises."""
-    return _ANSWERS[question.group](question, lambda: made(question, fault))
+    with _one_thread():
+        return _ANSWERS[question.group](question, lambda: made(question, fault))
 
 
 def made(question: Question, fault: Fault | None = None) -> Any:

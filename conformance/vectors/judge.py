@@ -6,7 +6,7 @@ is the answer that this fault makes.
 
 import shlex
 import subprocess
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +34,10 @@ from kvassay.conformance.vectors.schema import (
 from kvassay.conformance.vectors.tolerances import Right
 
 Status = Literal["right", "wrong", "skipped", "missing"]
+COMPARED = (
+    12  # wrong answers of a group that are held against those of faults: seconds, not minutes
+)
+ALIKE = 0.8  # the share of vectors from which a fault is said to be wrong in the same places
 LIMIT = 120.0  # seconds that a command may take for the vectors of one group
 GROUPS = tuple(ABOUT)
 
@@ -94,7 +98,12 @@ def judge(vectors: Iterable[Asked], paths: Iterable[Path]) -> list[Judged]:
             if answer.id in there:
                 raise ValueError(f"{str(path)!r} answers {answer.id}, which was answered already")
             there[answer.id] = answer, data
-    return [_judged(each, there.get(each.id)) for each in vectors]
+    judged: list[Judged] = []
+    wrong: Counter[str] = Counter()
+    for each in vectors:
+        judged.append(_judged(each, there.get(each.id), wrong[each.question.group] < COMPARED))
+        wrong[each.question.group] += judged[-1].status == "wrong"
+    return judged
 
 
 def asked_of(command: str, groups: Sequence[str] = ()) -> list[Judged]:
@@ -114,11 +123,31 @@ def asked_of(command: str, groups: Sequence[str] = ()) -> list[Judged]:
 
 def looks_like(judged: Sequence[Judged]) -> dict[str, int]:
     """The faults that give wrong answers, and how many. Those come first that explain most and
-    would not have made wrong what is right; one that speaks more against than for is left out."""
+    would not have made wrong what is right."""
     explained = Counter(fault for each in judged for fault in each.suggests)
     against = Counter(fault for each in judged if each.status == "right" for fault in each.flags)
     ranked = sorted(explained, key=lambda fault: against[fault] - explained[fault])
-    return {fault: explained[fault] for fault in ranked if explained[fault] > against[fault]}
+    return {fault: explained[fault] for fault in ranked}
+
+
+def wrong_alike(judged: Sequence[Judged]) -> dict[str, float]:
+    """The faults whose answers are wrong on the same vectors, best first: of the vectors on which
+    either is wrong, the share on which both are, if it is at least ALIKE."""
+    answered = [each for each in judged if each.status in ("right", "wrong")]
+    wrong = {each.id for each in answered if each.status == "wrong"}
+    shows: dict[str, set[str]] = defaultdict(set)
+    for each in answered:
+        for fault in each.flags:
+            shows[fault].add(each.id)
+    found = {fault: len(wrong & ids) / len(wrong | ids) for fault, ids in shows.items()}
+    best = sorted(found, key=lambda fault: -found[fault])
+    return {fault: found[fault] for fault in best if found[fault] >= ALIKE}
+
+
+def compared(judged: Iterable[Judged]) -> int:
+    """How many wrong answers were held against those of faults."""
+    wrong = Counter(each.group for each in judged if each.status == "wrong")
+    return sum(min(count, COMPARED) for count in wrong.values())
 
 
 def exit_code(judged: Iterable[Judged]) -> int:
@@ -159,7 +188,7 @@ def _right(expected: Expected, data: memoryview) -> Right:
     return Right(value, *parts, expected.why)
 
 
-def _judged(each: Asked, there: "tuple[Answer, memoryview] | None") -> Judged:
+def _judged(each: Asked, there: "tuple[Answer, memoryview] | None", compare: bool) -> Judged:
     asks = each.question
     result = Judged(each.id, asks.group, asks.text, "missing", flags=each.flags)
     if there is None:
@@ -174,7 +203,8 @@ def _judged(each: Asked, there: "tuple[Answer, memoryview] | None") -> Judged:
     wrong = "; ".join(filter(None, (_differs(n, r, outputs.get(n)) for n, r in each.right.items())))
     if not wrong:
         return replace(result, status="right")
-    return replace(result, status="wrong", text=wrong, suggests=_like(each, outputs))
+    like = _like(each, outputs) if compare else ()
+    return replace(result, status="wrong", text=wrong, suggests=like)
 
 
 def _differs(name: str, right: Right, answer: Array | None) -> str:

@@ -78,9 +78,13 @@ def _print_json(judged: list[Any]) -> None:
     from collections import Counter
     from dataclasses import asdict
 
-    from kvassay.conformance.vectors.judge import looks_like
+    from kvassay.conformance.vectors.judge import looks_like, wrong_alike
 
     counts = Counter(each.status for each in judged)
     result = {status: counts[status] for status in ("right", "wrong", "skipped", "missing")}
-    found = {"looks_like": looks_like(judged), "vectors": [asdict(each) for each in judged]}
+    found = {
+        "looks_like": looks_like(judged),
+        "wrong_alike": wrong_alike(judged),
+        "vectors": [asdict(each) for each in judged],
+    }
     click.echo(json.dumps({**result, **found}, indent=1))
