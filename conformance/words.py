@@ -118,6 +118,34 @@ def by_claim(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     return {name: group for name, group in groups.items() if group}
 
 
+def decided_claims(run: CheckRun) -> dict[str, str]:
+    """The verdict on each claim: the worst of its entries'."""
+    groups = by_claim(run.entries)
+    return {name: worst(entry.verdict for entry in group) for name, group in groups.items()}
+
+
+def badge(run: CheckRun) -> dict[str, str | int]:
+    """What a shields endpoint shows of a run: verdict, number of claims, version of the suite, and
+    the effort where it is not the standard one (https://shields.io/badges/endpoint-badge)."""
+    word, _ = verdict(run)
+    counts = Counter(decided_claims(run).values())
+    applicable = sum(counts.values()) - counts["not applicable"]
+    message = {
+        "conforms": f"conforms to {plural(applicable, 'claim')}",
+        "violates": f"violates {counts['violates']} of {plural(applicable, 'claim')}",
+        "not applicable": "nothing judged",
+    }.get(word, f"{counts['conforms']} of {plural(applicable, 'claim')} conform, not all decided")
+    if run.effort != "standard":
+        message += f" ({run.effort})"
+    colors = {"conforms": "brightgreen", "violates": "red", "not applicable": "lightgrey"}
+    return {
+        "schemaVersion": 1,
+        "label": f"kvassay {run.sources[0].suite}",
+        "message": message,
+        "color": colors.get(word, "yellow"),
+    }
+
+
 def verdict(run: CheckRun) -> tuple[str, str]:
     """The verdict on a backend in a word (of `WORST_FIRST`) and as a sentence. What is left of a
     record that is not whole shows no conformance."""
@@ -131,10 +159,7 @@ def verdict(run: CheckRun) -> tuple[str, str]:
 
 
 def _verdict(run: CheckRun) -> tuple[str, str]:
-    decided = {
-        name: worst(entry.verdict for entry in group)
-        for name, group in by_claim(run.entries).items()
-    }
+    decided = decided_claims(run)
     counts = Counter(decided.values())
     applicable = len(decided) - counts["not applicable"]
     of = f"the {applicable} claims that apply" if applicable != 1 else "the one claim that applies"

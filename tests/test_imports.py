@@ -24,6 +24,7 @@ ORDER = (
     "conformance.words",
     "conformance.run",
     "conformance.faults",
+    "conformance.vectors",
     "conformance.assay",
     "conformance.reproduce",
     "conformance",
