@@ -84,7 +84,7 @@ class Subject:
     def mirrored(self) -> Array:
         """Reconstructions of a long isotropic batch, encoded in the other order."""
         x = self.isotropic(ROWS[-1])
-        return self.roundtrip(np.ascontiguousarray(x[::-1]))[::-1]
+        return self.roundtrip(x[::-1].copy())[::-1]
 
     def queries(self, count: int) -> Vectors:
         """Queries of norm about sqrt(d)."""
@@ -406,7 +406,7 @@ def _queries(subject: Subject, count: int) -> float:
     whole = subject.scores(q, code, 33)
     half = (count + 1) // 2
     parts = [subject.scores(part, code, 33) for part in (q[:half], q[half:]) if len(part)]
-    mirrored = subject.scores(np.ascontiguousarray(q[::-1]), code, 33)[::-1]
+    mirrored = subject.scores(q[::-1].copy(), code, 33)[::-1]
     last = subject.scores(q[-1:], code, 33)
     size = np.linalg.norm(q, axis=1)[:, None] * np.linalg.norm(x, axis=1)
     return _largest(
@@ -423,7 +423,7 @@ def _keys(subject: Subject, count: int) -> float:
     may put a coordinate on the other side of a threshold."""
     x, q = subject.isotropic(count), subject.queries(2)
     whole = subject.scores(q, subject.codec.encode(x), count)
-    mirrored = subject.codec.encode(np.ascontiguousarray(x[::-1]))
+    mirrored = subject.codec.encode(x[::-1].copy())
     size = np.linalg.norm(q, axis=1)[:, None] * np.linalg.norm(x, axis=1)
     return _largest(((subject.scores(q, mirrored, count)[:, ::-1] - whole) / size) ** 2)
 

@@ -1,6 +1,7 @@
 """How much memory a code takes, whatever it is made of."""
 
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,12 @@ class Held:
 
 def held_bytes(thing: Any) -> int:
     """Bytes of data in an object: arrays, tensors, bytes and floats, however nested. Whole
-    numbers are taken for shapes and settings; an opaque object counts as 0 bytes, so that the
-    size declared for it is judged alone."""
+    numbers are taken for shapes and settings, modules belong to nobody; an opaque object counts as
+    0 bytes, so that the size declared for it is judged alone."""
     seen: set[int] = set()
 
     def walk(part: Any) -> int:
-        if part is None or callable(part) or isinstance(part, (int, str)):
+        if part is None or callable(part) or isinstance(part, (int, str, ModuleType)):
             return 0
         if isinstance(part, float):
             return 8

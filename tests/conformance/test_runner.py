@@ -1,3 +1,4 @@
+import ctypes
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -295,6 +296,7 @@ def test_held_bytes_counts_data_however_nested():
     assert held_bytes(array) == 40
     assert held_bytes([array, array]) == 40  # the same memory once
     assert held_bytes({"a": b"123", "b": (1, 2.5, None)}) == 3 + 8
+    assert held_bytes({"library": ctypes, "code": array}) == 40  # what a module has is not its own
     assert held_bytes([memoryview(array)]) == 40
     assert held_bytes(slotted) == 3
     assert held_bytes(np.array([array, None], dtype=object)) == 40
