@@ -30,10 +30,11 @@ ABOUT = {
     "vector; with a sketch S also sign(S r) as +1 or -1 and |r| of the residual r = y - level.",
     "decode": "x = norm * unrotate(level[index]), and with a sketch of m rows "
     "level[index] + scale |r| S^T signs in its place: scale is sqrt(pi/2)/m for gaussian rows, "
-    "1/(m E|u_1|) for unit rows, u uniform on the sphere.",
+    "1/(m E|u_1|) for unit rows, u uniform on the sphere. With a sketch at 1 bit the level is 0.",
     "scores": "Estimates of <q_i, x_j> from codes, (M, N).",
     "roundtrip": "Encode, then decode: no index hangs on rounding here. For kind spectral, tokens "
-    "calibrate it; a rotation, grid or scale that is named is a design of its own.",
+    "calibrate it as in reference/spectral.py; a rotation, grid or scale that is named is a design "
+    "of its own.",
     "calibration": "From tokens to the eigenvalues of the second moment of their directions, of "
     "sum 1 and falling, and the bits of each direction.",
     "attention": "softmax(q k^T / sqrt(d)) v for H query heads, of which H / H_kv neighbours share "
@@ -112,27 +113,23 @@ def _of_a_kind(parameters: dict[str, Any]) -> Iterator[Question]:
     """Encode, decode, score and both in one, for codecs of one kind and size."""
     dim, bits = int(parameters["dim"]), int(parameters["bits"])
     rng = np.random.default_rng([3, dim, bits])
-    drawn = _drawn(parameters, rng)
     name = f"{parameters['kind']} {parameters.get('sketch', '')}".strip()
     text = f"{name} at d = {dim}, {bits} bits"
-    asked = Question("encode", f"{text}: rows of many forms and norms", parameters, drawn)
-    asked = replace(asked, inputs={**drawn, "x": _rows(dim, rng)})
-    kept = replace(asked, inputs={**drawn, "x": asked.x[settled(asked)]})
-    encoded = kept if asked.sketch else asked
-    yield _with_levels(encoded)
-    alone = _with_x(kept, kept.x[:1], "encode", f"{text}: one vector alone")
-    extreme = np.array([[4e19], [1e-12]], dtype=np.float32) * _gaussian(2, dim, rng)
-    yield _with_levels(alone)
-    large = _with_x(kept, extreme, "encode", f"{text}: norms whose squares leave float32")
+    asked = _asked(text, parameters, rng)
+    asked = _with_x(asked, _rows(dim, rng), "encode", f"{text}: rows of many forms and norms")
+    x = asked.x[settled(asked)]
+    extreme = np.array([[4e19], [1e-25]], dtype=np.float32) * _gaussian(2, dim, rng)
+    alone, forms = f"{text}: one vector alone", asked.text
+    yield _with_x(asked, x, "encode", forms) if asked.sketch else asked
+    yield _with_x(asked, x[:1], "encode", alone)
+    large = _with_x(asked, extreme, "encode", f"{text}: norms whose squares leave float32")
     if settled(large).all():
-        yield _with_levels(large)
-    yield _with_levels(_with_x(kept, kept.x[:0], "roundtrip", f"{text}: no vector at all"))
-    yield _with_levels(_with_x(kept, kept.x[:1], "roundtrip", f"{text}: one vector alone"))
-    whole = _with_x(kept, kept.x, "roundtrip", f"{text}: rows of many forms and norms")
-    yield _with_levels(whole)
-    for rows in (slice(None), slice(1)):
-        part = _with_x(kept, kept.x[rows], "encode", "")
-        yield from _reading(_with_levels(part), text + ", one row" * (rows == slice(1)), rng)
+        yield large
+    yield _with_x(asked, x[:0], "roundtrip", f"{text}: no vector at all")
+    yield _with_x(asked, x[:1], "roundtrip", alone)
+    yield _with_x(asked, x, "roundtrip", forms)
+    yield from _reading(_with_x(asked, x, "encode", ""), text, rng)
+    yield from _reading(_with_x(asked, x[:1], "encode", ""), f"{text}, one row", rng)
 
 
 def _reading(asked: Question, text: str, rng: np.random.Generator) -> Iterator[Question]:
@@ -152,11 +149,10 @@ def _long_batches() -> Iterator[Question]:
     """More rows than the blocks that kernels work in."""
     rng = np.random.default_rng(4)
     parameters: dict[str, Any] = {"kind": MSE, "dim": 16, "bits": 2}
-    inputs = {**_drawn(parameters, rng), "x": _gaussian(41, 16, rng)}
-    asked = Question("roundtrip", "19 vectors", parameters, inputs)
-    x = asked.x[settled(asked)]
-    yield _with_levels(_with_x(asked, x[:19], "roundtrip", "19 vectors"))
-    keys = _with_levels(_with_x(asked, _gaussian(1030, 16, rng), "encode", ""))
+    asked = _asked("19 vectors", parameters, rng)
+    asked = _with_x(asked, _gaussian(41, 16, rng), "roundtrip", "19 vectors")
+    yield _with_x(asked, asked.x[settled(asked)][:19], "roundtrip", "19 vectors")
+    keys = _with_x(asked, _gaussian(1030, 16, rng), "encode", "")
     for rows, count, text in ((5, 40, "40 queries"), (1030, 2, "1030 keys")):
         code = {name: _stored(value[:rows]) for name, value in answered(keys).items()}
         given = {name: value for name, value in keys.inputs.items() if name != "x"} | code
@@ -179,11 +175,10 @@ def _designs() -> Iterator[Question]:
     ):
         parameters: dict[str, Any] = {"kind": kind, "dim": 64, "bits": bits, **design}
         rng = np.random.default_rng([5, bits])
-        inputs = {**_drawn(parameters, rng), "x": _rows(64, rng)[:, ::-1].copy()}
         text = f"{kind} with {', '.join(f'{name} {value}' for name, value in design.items())}"
-        asked = Question("roundtrip", text, parameters, inputs)
-        kept = asked.x[settled(asked)]
-        yield _with_levels(_with_x(asked, kept, "roundtrip", text))
+        asked = _asked(text, parameters, rng)
+        asked = _with_x(asked, _rows(64, rng)[:, ::-1].copy(), "roundtrip", text)
+        yield _with_x(asked, asked.x[settled(asked)], "roundtrip", text)
 
 
 def _spectral() -> Iterator[Question]:
@@ -247,6 +242,16 @@ def _signs(dim: int, rng: np.random.Generator) -> Array:
     return rng.choice(np.array([-1, 1], dtype=np.int8), size=dim)
 
 
+def _asked(text: str, parameters: dict[str, Any], rng: np.random.Generator) -> Question:
+    """A question still without vectors: with what a seed would draw, and with the table, so that
+    only the group `codebook` judges that."""
+    asked = Question("encode", text, parameters, _drawn(parameters, rng))
+    if asked.design.grid == "uniform" or not asked.scalar_bits:
+        return asked
+    levels = codebook(asked.dim, asked.scalar_bits).levels.astype(np.float32)
+    return replace(asked, inputs={**asked.inputs, "levels": levels})
+
+
 def _drawn(parameters: dict[str, Any], rng: np.random.Generator) -> dict[str, Array]:
     """What the seed of an implementer would draw: signs or a matrix, and a sketch."""
     dim = int(parameters["dim"])
@@ -260,14 +265,6 @@ def _drawn(parameters: dict[str, Any], rng: np.random.Generator) -> dict[str, Ar
     elif parameters.get("sketch"):
         drawn["sketch"] = hadamard.Haar(dim, rng).matrix.astype(np.float32)
     return drawn
-
-
-def _with_levels(asked: Question) -> Question:
-    """The table given, so that only the group `codebook` judges it."""
-    if asked.design.grid == "uniform" or not asked.scalar_bits:
-        return asked
-    levels = codebook(asked.dim, asked.scalar_bits).levels.astype(np.float32)
-    return replace(asked, inputs={**asked.inputs, "levels": levels})
 
 
 def _with_x(asked: Question, x: Array, group: str, text: str) -> Question:
