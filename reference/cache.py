@@ -9,7 +9,8 @@ Arrays are never written to, so that rows can be shared: a fork or a repeated ro
 neither sees what the other gets later.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -132,22 +133,20 @@ class Cache:
 
     def fork(self) -> "Cache":
         """A cache of its own that begins with what this one holds."""
-        cache = Cache(*self.halves, self.dim, self.heads, self.first, self.last, self.group)
-        cache.rows = self.rows
-        return cache
+        return copy(self)
 
     def _longer(self, row: Row, new: Iterable[Tokens]) -> Row:
         """The row with new tokens: first those that stay exact, then whole groups that settle."""
         new = tuple(new)
         room = 0 if row.settled or len(row.last[0]) else self.first - len(row.first[0])
-        first = _each(row.first, new, lambda old, more: np.concatenate([old, more[:room]]))
-        last = _each(row.last, new, lambda old, more: np.concatenate([old, more[room:]]))
+        first = _each(lambda old, more: np.concatenate([old, more[:room]]), row.first, new)
+        last = _each(lambda old, more: np.concatenate([old, more[room:]]), row.last, new)
         due = max(len(last[0]) - self.last, 0) // self.group * self.group
         codes = row.codes
         if due:
-            more = _each(self.halves, last, lambda half, x: half.encode(x[:due], self.group))
-            codes = _each(row.codes, more, _joined)
-        last = _each(last, last, lambda x, _: x[due:].copy())
+            more = _each(lambda half, x: half.encode(x[:due], self.group), self.halves, last)
+            codes = _each(_joined, row.codes, more)
+        last = _each(lambda x: x[due:].copy(), last)
         return Row(first, last, codes, row.settled + due)
 
     def _read(self, row: Row, which: int) -> Array:
@@ -164,11 +163,11 @@ class Cache:
         elif behind < row.settled:
             if behind % self.group:
                 raise ValueError(f"length must not cut a settled group of {self.group} tokens")
-            codes = _each(row.codes, row.codes, lambda code, _: _cut(code, behind, row.settled))
+            codes = _each(lambda code: _cut(code, behind, row.settled), row.codes)
             row = replace(row, settled=behind, codes=codes)
         keep = max(behind - row.settled, 0)
-        first = _each(row.first, row.first, lambda x, _: x[:length].copy())
-        return replace(row, first=first, last=_each(row.last, row.last, lambda x, _: x[:keep]))
+        first = _each(lambda x: x[:length].copy(), row.first)
+        return replace(row, first=first, last=_each(lambda x: x[:keep].copy(), row.last))
 
     def _checked(self, name: str, value: ArrayLike) -> Tokens:
         array = np.asarray(value)
@@ -188,21 +187,24 @@ class Cache:
         return self.rows
 
 
-def _each(first: Any, second: Any, make: Any) -> tuple[Any, Any]:
+def _each(make: Callable[..., Any], *parts: Iterable[Any]) -> tuple[Any, Any]:
     """`make` of K's parts and of V's."""
-    k, v = (make(*pair) for pair in zip(first, second, strict=True))
+    k, v = map(make, *parts)
     return k, v
 
 
 def _joined(code: Any, more: Any) -> Any:
     if code is None:
         return more
-    there = {name: part for name, part in vars(code).items() if part is not None}
-    joined = {name: np.concatenate([part, getattr(more, name)]) for name, part in there.items()}
-    return replace(code, **joined)
+    return _changed(code, lambda name, part: np.concatenate([part, getattr(more, name)]))
 
 
 def _cut(code: Any, tokens: int, of: int) -> Any:
     """The code of the first `tokens` of its `of` tokens."""
+    return _changed(code, lambda name, part: part[: len(part) * tokens // of].copy())
+
+
+def _changed(code: Any, change: Callable[[str, Any], Any]) -> Any:
+    """The code with each array that it has changed."""
     there = {name: part for name, part in vars(code).items() if part is not None}
-    return replace(code, **{name: x[: len(x) * tokens // of].copy() for name, x in there.items()})
+    return replace(code, **{name: change(name, part) for name, part in there.items()})

@@ -62,11 +62,8 @@ class Difference:
 def difference(old: Evidence, new: Evidence) -> Difference:
     """What changed from the one record to the other. RecordError where either is none of `check`,
     or they have no entry in common."""
-    for run in (old, new):
-        if not isinstance(run, CheckRun):
-            raise RecordError("diff compares records of `kvassay check`, and one is none of them")
-    assert isinstance(old, CheckRun)
-    assert isinstance(new, CheckRun)
+    if not (isinstance(old, CheckRun) and isinstance(new, CheckRun)):
+        raise RecordError("diff compares records of `kvassay check`, and one is none of them")
     before = {entry.place: entry for entry in old.entries}
     after = {entry.place: entry for entry in new.entries}
     if not (common := before.keys() & after.keys()):

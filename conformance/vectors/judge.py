@@ -9,9 +9,10 @@ import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -34,9 +35,9 @@ from kvassay.conformance.vectors.schema import (
 from kvassay.conformance.vectors.tolerances import Right
 
 Status = Literal["right", "wrong", "skipped", "missing"]
-COMPARED = (
-    12  # wrong answers of a group that are held against those of faults: seconds, not minutes
-)
+STATUSES: tuple[Status, ...] = get_args(Status)
+# Wrong answers of a group that are held against those of faults: seconds, not minutes.
+COMPARED = 12
 ALIKE = 0.8  # the share of vectors from which a fault is said to be wrong in the same places
 LIMIT = 120.0  # seconds that a command may take for the vectors of one group
 GROUPS = tuple(ABOUT)
@@ -66,13 +67,9 @@ class Judged:
     flags: tuple[str, ...] = ()
 
 
-def asked(groups: Sequence[str] = (), folder: Path = SHIPPED) -> list[Asked]:
+def asked(groups: Sequence[str] = ()) -> list[Asked]:
     """The vectors that are shipped, of these groups or all."""
-    found = []
-    for group in groups or GROUPS:
-        file, data = load(folder / f"{group}.json", VectorFile)
-        found += [_asked(file.group, vector, data) for vector in file.vectors]
-    return found
+    return [each for group in groups or GROUPS for each in _of_group(group)]
 
 
 def answer_files(path: Path) -> list[Path]:
@@ -157,6 +154,13 @@ def exit_code(judged: Iterable[Judged]) -> int:
     if found["wrong"]:
         return 1
     return 0 if found["right"] and not found["missing"] else 3
+
+
+@cache
+def _of_group(group: str) -> tuple[Asked, ...]:
+    """Its vectors, read once: a command is judged group by group, each time with all ids."""
+    file, data = load(SHIPPED / f"{group}.json", VectorFile)
+    return tuple(_asked(file.group, vector, data) for vector in file.vectors)
 
 
 def _run(words: list[str], group: str) -> None:

@@ -131,6 +131,19 @@ def test_codes_of_a_design_can_be_joined_and_cut():
         np.testing.assert_array_equal(read, whole[:, :, :4])
 
 
+@pytest.mark.parametrize("length", [0, FIRST])
+def test_what_was_cropped_leaves_no_trace(length):
+    made, x = cache(), tokens(30)
+    made.append(*x)
+    made.crop(length)
+    made.append(*x[:, :, :, length:])
+    fresh = cache()
+    fresh.append(*x)
+    for read, expected in zip(made.read(), fresh.read(), strict=True):
+        np.testing.assert_array_equal(read, expected)
+    assert made.nbytes() == fresh.nbytes()
+
+
 class Histories(RuleBasedStateMachine):
     """Any history of append, crop, select and fork gives the cache that one append of the tokens
     that are left gives, as far as a crop leaves it the choice.

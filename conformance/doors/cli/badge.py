@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from kvassay.conformance.doors.cli.options import Refusal
+from kvassay.conformance.doors.cli.options import FILE, Refusal
 
 
 @click.command()
-@click.argument("record", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("record", type=FILE)
 @click.option(
     "-o",
     "--out",

@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvassay.conformance.doors.cli.options import AS_JSON, Refusal
+from kvassay.conformance.doors.cli.options import AS_JSON, FILE, Refusal
 
 if TYPE_CHECKING:
     from kvassay.conformance.evidence.difference import Change, Difference
 
-RECORD = click.Path(exists=True, dir_okay=False, path_type=Path)
-
 
 @click.command()
-@click.argument("old", type=RECORD)
-@click.argument("new", type=RECORD)
+@click.argument("old", type=FILE)
+@click.argument("new", type=FILE)
 @AS_JSON
 def diff(old: Path, new: Path, as_json: bool) -> None:
     """Say what changed from the record OLD of `check` to the record NEW. Nothing is run.

@@ -37,6 +37,7 @@ REPORT = click.option(
 )
 
 
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)  # one that is read
 Group = TypeVar("Group")
 
 

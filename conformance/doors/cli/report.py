@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from kvassay.conformance.doors.cli.options import Refusal, reports_writer
+from kvassay.conformance.doors.cli.options import FILE, Refusal, reports_writer
 
 
 @click.command()
@@ -13,7 +13,7 @@ from kvassay.conformance.doors.cli.options import Refusal, reports_writer
     metavar="RECORD...",
     nargs=-1,
     required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
 )
 @click.option(
     "-o",
@@ -25,12 +25,12 @@ from kvassay.conformance.doors.cli.options import Refusal, reports_writer
 @click.option(
     "--controls",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="The record of reference, identity or zero, or the output of `kvassay faults --json`.",
 )
 @click.option(
     "--deviations",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="Known deviations (TOML): the page says apart whether the result was expected.",
 )
 @click.option(

@@ -48,20 +48,22 @@ def vectors(
 
     if unknown := [group for group in groups if group not in judge.GROUPS]:
         raise Refusal(f"no group is called {unknown[0]!r}; known are {', '.join(judge.GROUPS)}")
+    if folder is not None:
+        if groups or as_json:
+            raise Refusal("--write makes all groups, and no JSON: leave --group and --json out")
+        try:
+            written = make.write(folder)
+        except OSError as problem:
+            raise Refusal(f"{str(folder)!r} cannot be written: {problem.strerror}") from None
+        for path in written:
+            click.echo(path)
+        return
     try:
-        if folder is not None:
-            if groups or as_json:
-                raise Refusal("--write makes all groups, and no JSON: leave --group and --json out")
-            for path in make.write(folder):
-                click.echo(path)
-            return
         if answers is not None:
             judged = judge.judge(judge.asked(groups), judge.answer_files(answers))
         else:
             assert command is not None
             judged = judge.asked_of(command, groups)
-    except OSError as problem:
-        raise Refusal(f"{str(folder)!r} cannot be written: {problem.strerror}") from None
     except ValueError as problem:
         raise Refusal(str(problem)) from None
     if as_json:
@@ -78,10 +80,10 @@ def _print_json(judged: list[Any]) -> None:
     from collections import Counter
     from dataclasses import asdict
 
-    from kvassay.conformance.vectors.judge import looks_like, wrong_alike
+    from kvassay.conformance.vectors.judge import STATUSES, looks_like, wrong_alike
 
     counts = Counter(each.status for each in judged)
-    result = {status: counts[status] for status in ("right", "wrong", "skipped", "missing")}
+    result = {status: counts[status] for status in STATUSES}
     found = {
         "looks_like": looks_like(judged),
         "wrong_alike": wrong_alike(judged),

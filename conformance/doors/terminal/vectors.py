@@ -13,15 +13,14 @@ from kvassay.conformance.faults import BY_ID
 from kvassay.conformance.faults.families import family_of
 from kvassay.conformance.vectors.judge import (
     GROUPS,
+    STATUSES,
     Judged,
-    Status,
     compared,
     looks_like,
     wrong_alike,
 )
 
 MOST = 12  # wrong answers in full
-STATUSES: tuple[Status, ...] = ("right", "wrong", "skipped", "missing")
 
 
 def show_vectors(judged: Sequence[Judged]) -> None:
